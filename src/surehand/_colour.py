@@ -1,0 +1,186 @@
+"""Sync or async, settled in one place: one daemon event loop and one pool of daemon threads per process.
+
+The loop ("portal") runs awaitable things for blocking modes; the pool runs blocking things for async modes.
+Both are daemons, so that neither keeps a process from exiting (``concurrent.futures`` joins its threads at exit
+and would), both start on first use, and both are made anew in a forked child, whose threads do not survive.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import inspect
+import os
+import queue
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+__all__ = ["DaemonPool", "Portal", "pool", "portal", "run_in_pool", "set_pool_size"]
+
+T = TypeVar("T")
+
+_Job = tuple["Future[Any]", contextvars.Context, Callable[..., Any], tuple[Any, ...]]
+
+
+class DaemonPool:
+    """At most ``size`` daemon threads that run callables; threads start as they are needed."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._jobs: queue.SimpleQueue[_Job] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._idle = 0
+        self._threads = 0
+
+    def submit(self, function: Callable[..., T], *args: Any) -> Future[T]:
+        """A future of ``function(*args)``, run in a copy of the caller's context (spec 8.8)."""
+        future: Future[T] = Future()
+        with self._lock:
+            # A waiting thread is promised to this job at once: otherwise two jobs would count on the same one.
+            if self._idle > 0:
+                self._idle -= 1
+            elif self._threads < self._size:
+                self._threads += 1
+                threading.Thread(target=self._work, name="surehand-worker", daemon=True).start()
+            self._jobs.put((future, contextvars.copy_context(), function, args))
+        return future
+
+    def _work(self) -> None:
+        while True:
+            future, context, function, args = self._jobs.get()
+            if future.set_running_or_notify_cancel():
+                try:
+                    result = context.run(function, *args)
+                except BaseException as error:
+                    future.set_exception(error)
+                else:
+                    future.set_result(result)
+                    del result
+            del future, context, function, args  # a waiting thread must not keep the last job's values alive
+            with self._lock:
+                self._idle += 1
+
+
+class Portal:
+    """An event loop in a daemon thread, for awaitable things that blocking code needs."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="surehand-portal", daemon=True)
+        self._thread.start()
+
+    def submit(self, awaitable: Coroutine[Any, Any, T]) -> Future[T]:
+        """A future of the coroutine's result; it runs in a copy of the caller's context."""
+        return asyncio.run_coroutine_threadsafe(_contained(awaitable), self._loop)
+
+    def call(self, awaitable: Coroutine[Any, Any, T]) -> T:
+        """The coroutine's result; an interrupt while waiting cancels the coroutine."""
+        if threading.current_thread() is self._thread:
+            # A blocking run inside an awaitable tool: waiting here for this very loop would never end.
+            return Portal().call(awaitable)
+        future = self.submit(awaitable)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def iterate(self, items: AsyncIterator[T]) -> Iterator[T]:
+        """The items of an async iterator; closing this iterator closes that one."""
+        try:
+            while True:
+                item, more = self.call(_next(items))
+                if not more:
+                    return
+                yield item
+        finally:
+            closing = getattr(items, "aclose", None)
+            if closing is not None:
+                self.call(closing())
+
+
+async def _next(items: AsyncIterator[Any]) -> tuple[Any, bool]:
+    try:
+        return await items.__anext__(), True
+    except StopAsyncIteration:
+        return None, False
+
+
+async def _contained(awaitable: Coroutine[Any, Any, T]) -> T:
+    # KeyboardInterrupt and SystemExit raised inside a task would end the portal's loop for the whole process.
+    try:
+        return await awaitable
+    except (KeyboardInterrupt, SystemExit) as error:
+        raise _Carried(error) from error
+
+
+class _Carried(Exception):
+    """Carries an exception that must not escape a task; ``uncarried`` takes it out again."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(repr(error))
+        self.error = error
+
+
+def uncarried(error: BaseException) -> BaseException:
+    """The exception that a portal call was really ended by."""
+    return error.error if isinstance(error, _Carried) else error
+
+
+_lock = threading.Lock()
+_pool: DaemonPool | None = None
+_portal: Portal | None = None
+_pool_size = 128
+
+
+def pool() -> DaemonPool:
+    """The process-wide pool (spec 8.1)."""
+    global _pool
+    with _lock:
+        if _pool is None:
+            _pool = DaemonPool(_pool_size)
+        return _pool
+
+
+def portal() -> Portal:
+    """The process-wide event loop for awaitable things in blocking modes."""
+    global _portal
+    with _lock:
+        if _portal is None:
+            _portal = Portal()
+        return _portal
+
+
+def run_in_pool(function: Callable[..., T], *args: Any) -> Future[T]:
+    """A future of ``function(*args)`` on the process-wide pool, in a copy of the caller's context."""
+    return pool().submit(function, *args)
+
+
+def set_pool_size(size: int) -> None:
+    """Use at most ``size`` worker threads (default 128); call it before the first run."""
+    global _pool, _pool_size
+    from .errors import UserError
+
+    if size < 1:
+        raise UserError(f"set_pool_size({size!r}): expected at least one thread")
+    with _lock:
+        _pool, _pool_size = None, size
+
+
+def _after_fork() -> None:
+    global _lock, _pool, _portal
+    _lock, _pool, _portal = threading.Lock(), None, None
+
+
+with contextlib.suppress(AttributeError):  # Windows has no fork
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def is_async_callable(function: Any) -> bool:
+    """Whether calling it gives a coroutine, looking through partials and callable objects."""
+    while hasattr(function, "func") and hasattr(function, "keywords"):
+        function = function.func
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))

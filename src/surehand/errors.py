@@ -1,0 +1,201 @@
+"""Every error of surehand, drawn as a tree.
+
+    SurehandError
+    ├── UserError (also a ValueError)      the library is used wrongly: says what, where and what to do
+    ├── ToolError                          raised *by a tool*: tell the model this text; nothing happened
+    ├── ToolArgumentsError                 the model sent arguments that do not fit; the body was not entered
+    ├── ToolExecutionError                 a body failed in a way that cannot be shown as itself
+    │   └── ToolTimeout                    a body did not finish in time: it may have happened
+    ├── UnknownToolError                   the model named a tool that does not exist, and policy says stop
+    ├── AsyncNotSupportedError             a component that must not leave its thread was used in an async mode
+    ├── LimitError                         a limit of the run was reached
+    │   ├── RoundLimitError
+    │   ├── CallLimitError
+    │   ├── TokenLimitError
+    │   ├── TimeLimitError
+    │   └── ConsecutiveErrorsError         a model that never learns
+    ├── ReplyCutOffError                   the reply was cut by the token limit, again
+    ├── EmptyReplyError                    the model said nothing at all, again
+    ├── RunCancelled                       the run was cancelled through its token
+    ├── ModelError                         a provider refused or failed
+    │   ├── RateLimitError                 carries retry_after (seconds)
+    │   ├── AuthenticationError
+    │   ├── ContextLengthError
+    │   ├── ContentFilterError
+    │   ├── OverloadedError
+    │   ├── BadRequestError
+    │   └── NetworkError
+    └── UnexpectedRequestError             a scripted model was asked more than its script holds
+    Suspended (a BaseException)            control flow: the run waits; never undoes
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+__all__ = [
+    "AsyncNotSupportedError",
+    "AuthenticationError",
+    "BadRequestError",
+    "CallLimitError",
+    "ConsecutiveErrorsError",
+    "ContentFilterError",
+    "ContextLengthError",
+    "EmptyReplyError",
+    "LimitError",
+    "ModelError",
+    "NetworkError",
+    "OverloadedError",
+    "RateLimitError",
+    "ReplyCutOffError",
+    "RoundLimitError",
+    "RunCancelled",
+    "SurehandError",
+    "Suspended",
+    "TimeLimitError",
+    "TokenLimitError",
+    "ToolArgumentsError",
+    "ToolError",
+    "ToolExecutionError",
+    "ToolTimeout",
+    "UnexpectedRequestError",
+    "UnknownToolError",
+    "UserError",
+]
+
+
+class SurehandError(Exception):
+    """Base of every error that surehand raises."""
+
+
+class UserError(SurehandError, ValueError):
+    """The library is used wrongly. The message names the offender, what was expected, and the remedy."""
+
+
+class ToolError(SurehandError):
+    """Raise it in a tool to tell the model why the tool did nothing; the text reaches the model word for word.
+
+    It is the tool's word that nothing happened. If something may have happened, raise anything else.
+    """
+
+
+class ToolArgumentsError(SurehandError):
+    """The arguments that the model sent do not fit the tool; the body was not entered (spec 4.4, 9.1)."""
+
+    def __init__(self, message: str, *, code: int | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class ToolExecutionError(SurehandError):
+    """A tool's body failed in a way that cannot be passed on as itself; the original is ``__cause__`` (spec 9.1, 9.9)."""
+
+    def __init__(self, message: str, *, code: int | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class ToolTimeout(ToolExecutionError):
+    """A body did not finish within its ``timeout=``: whether it happened is not known."""
+
+
+class UnknownToolError(SurehandError):
+    """The model called a tool that does not exist, and the policy for unknown names is to abort (spec 10.1)."""
+
+
+class AsyncNotSupportedError(SurehandError):
+    """A component that is bound to its thread (``offload = False``) was used in ``arun`` or ``astream`` (spec 6.2.2)."""
+
+
+class LimitError(SurehandError):
+    """A limit of the run was reached; the message names the limit and the option that sets it."""
+
+
+class RoundLimitError(LimitError):
+    """The model asked for tools after ``Limits(rounds=…)`` rounds; none of those calls ran (spec 7.2)."""
+
+
+class CallLimitError(LimitError):
+    """The model asked for more calls than ``Limits(calls=…)`` allows."""
+
+
+class TokenLimitError(LimitError):
+    """The run spent more tokens than ``Limits(tokens=…)`` allows."""
+
+
+class TimeLimitError(LimitError):
+    """The run took longer than ``Limits(seconds=…)`` allows."""
+
+
+class ConsecutiveErrorsError(LimitError):
+    """Every call failed in too many rounds in a row (spec 9.6); the last failure is ``__cause__`` where there is one."""
+
+
+class ReplyCutOffError(SurehandError):
+    """The model's reply was cut off by its token limit while it asked for tools, and again when it was asked anew."""
+
+
+class EmptyReplyError(SurehandError):
+    """The model's reply held neither text nor calls although it said that it asks for tools, twice."""
+
+
+class RunCancelled(SurehandError):
+    """The run was cancelled through its ``CancelToken``; what it had done has been dealt with."""
+
+
+class ModelError(SurehandError):
+    """A provider refused a request or failed; the SDK's own exception is ``__cause__``.
+
+    ``status`` is the HTTP status where there was one.
+    """
+
+    def __init__(self, message: str, *, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class RateLimitError(ModelError):
+    """Too many requests; ``retry_after`` is the provider's advice in seconds, if it gave one."""
+
+    def __init__(self, message: str, *, status: int | None = None, retry_after: float | None = None) -> None:
+        super().__init__(message, status=status)
+        self.retry_after = retry_after
+
+
+class AuthenticationError(ModelError):
+    """The key is missing, wrong, or not allowed to do this."""
+
+
+class ContextLengthError(ModelError):
+    """The conversation is longer than the model can read."""
+
+
+class ContentFilterError(ModelError):
+    """The provider refused the content."""
+
+
+class OverloadedError(ModelError):
+    """The provider is overloaded or failed on its side."""
+
+
+class BadRequestError(ModelError):
+    """The provider did not accept the request."""
+
+
+class NetworkError(ModelError):
+    """The provider could not be reached, or the connection broke or timed out."""
+
+
+class UnexpectedRequestError(SurehandError):
+    """A scripted model was asked for more replies than its script holds."""
+
+
+class Suspended(BaseException):
+    """The run waits for someone; it is not given up and nothing is undone. Do not catch it."""
+
+
+def closest_names(name: str, names: Sequence[str], *, most: int = 5) -> list[str]:
+    """At most ``most`` of the names, best match first, for messages of the kind "did you mean" (spec 10.1)."""
+    import difflib
+
+    return difflib.get_close_matches(name, names, n=most, cutoff=0.4)

@@ -1,0 +1,353 @@
+"""The values a tool is made of: what the model sees, what runs, what is known about repeating and undoing it.
+
+Pure values and protocols: nothing here calls a user's function or looks at a signature.
+"""
+
+from __future__ import annotations
+
+import enum
+import threading
+from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, Literal, Protocol, TypeAlias, runtime_checkable
+
+import msgspec
+from msgspec import Struct
+from typing_extensions import TypeVar
+
+from ..errors import UserError
+from ..messages import Content, TextContent, ToolCall, ToolMessage, ToolSpec, text_of
+
+__all__ = [
+    "Absent",
+    "AsyncToolExecutor",
+    "Body",
+    "Happened",
+    "Outcome",
+    "Parameters",
+    "Probe",
+    "Repair",
+    "Repeat",
+    "ReturnBehavior",
+    "Tool",
+    "ToolContext",
+    "ToolExecution",
+    "ToolExecutor",
+    "ToolResult",
+    "Undo",
+    "UndoOutcome",
+    "Unknown",
+]
+
+T = TypeVar("T", default=Any)
+DepsT = TypeVar("DepsT", default=Any)
+
+Repeat: TypeAlias = Literal["safe", "with_key", "never"]
+
+
+class ReturnBehavior(enum.Enum):
+    """What happens after a round with this tool (spec 3.7, 7.9)."""
+
+    TO_MODEL = "to_model"
+    IMMEDIATE = "immediate"
+    IMMEDIATE_IF_LAST = "immediate_if_last"
+
+
+class Outcome(enum.Enum):
+    """How a call ended. Every call that has started ends in exactly one of these."""
+
+    DONE = "done"  # the body returned
+    FAILED = "failed"  # definitely did not happen, or is safe to repeat: bad arguments, ToolError, a safe tool's error
+    UNKNOWN = "unknown"  # may have happened: nobody can tell yet
+    DENIED = "denied"  # refused before the body by `authorise`, a hook or a guard
+    NOT_RUN = "not_run"  # never started: the round ended before, or the reply was cut off
+
+
+# ---------------------------------------------------------------- probes: did this call happen?
+
+
+@dataclass(frozen=True, slots=True)
+class Happened(Generic[T]):
+    """A probe's answer: the call did happen, and this is what it returned."""
+
+    value: T
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """A probe's answer: the call did not happen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """A probe's answer: I cannot tell."""
+
+
+Probe: TypeAlias = Happened[Any] | Absent | Unknown
+
+
+# ---------------------------------------------------------------- results and executions (spec 2.4)
+
+_NO_ATTRIBUTES: Mapping[str, Any] = {}
+
+
+class ToolResult(Struct, frozen=True):
+    """What a call gives: contents for the model, the value for the application (spec 2.4.2 to 2.4.7).
+
+    Make one with ``ToolResult.of("text")``, ``ToolResult.of(image, text)``, ``ToolResult.error("text")`` or
+    ``ToolResult.lazy(supplier)``. ``attributes`` are stored with the message and never sent to a model.
+    Printing, comparing and hashing never call a lazy supplier.
+    """
+
+    given: tuple[Content, ...] = ()
+    value: Any = None
+    is_error: bool = False
+    attributes: Mapping[str, Any] = _NO_ATTRIBUTES
+    supplier: Callable[[], str | None] | None = None
+
+    def __post_init__(self) -> None:
+        if bool(self.given) == (self.supplier is not None):
+            raise UserError("ToolResult takes contents or a lazy supplier: exactly one of them; use ToolResult.of(…)")
+
+    @classmethod
+    def of(
+        cls,
+        *parts: str | Content,
+        value: Any = None,
+        is_error: bool = False,
+        attributes: Mapping[str, Any] = _NO_ATTRIBUTES,
+    ) -> ToolResult:
+        """A result from texts and other contents, in order."""
+        contents = tuple(TextContent(part) if isinstance(part, str) else part for part in parts)
+        return cls(contents, value, is_error, dict(attributes))
+
+    @classmethod
+    def error(cls, text: str) -> ToolResult:
+        """An error result with that text and no value (spec 5.5)."""
+        return cls((TextContent(text),), None, True)
+
+    @classmethod
+    def lazy(cls, supplier: Callable[[], str | None], *, value: Any = None) -> ToolResult:
+        """A result whose text is asked for at first use; a supplier that gives nothing counts as empty text."""
+        return cls((), value, False, _NO_ATTRIBUTES, supplier)
+
+    @property
+    def contents(self) -> tuple[Content, ...]:
+        """What the model reads; the first access calls a lazy supplier, outside any lock."""
+        if not self.given and self.supplier is not None:
+            # Two threads may both ask; suppliers are pure, and whoever stores last stores the same (spec 2.4.4).
+            msgspec.structs.force_setattr(self, "given", (TextContent(self.supplier() or ""),))
+        return self.given
+
+    @property
+    def text(self) -> str:
+        """The single text; raises ``UserError`` unless the contents are exactly one text."""
+        return text_of(self.contents)
+
+    def to_message(self, call: ToolCall) -> ToolMessage:
+        """The message that carries this result back to the model (spec 5.4)."""
+        return ToolMessage(call.id, call.name, self.contents, self.is_error, self.attributes)
+
+
+class UndoOutcome(Struct, frozen=True):
+    """What became of undoing a call: ``error`` is absent when it was undone, otherwise says why it was not."""
+
+    error: str | None = None
+    finished_at: float | None = None
+
+    @property
+    def is_undone(self) -> bool:
+        """Whether the effect is gone."""
+        return self.error is None
+
+
+class ToolExecution(Struct, Generic[T], frozen=True):
+    """One call, what it gave, and how it ended (spec 2.4.8).
+
+    ``key`` is ``"round.position"``, unique within the run. Times are seconds since the epoch; a call that never
+    started has none. ``undo`` tells what became of undoing it, if that was tried.
+    """
+
+    call: ToolCall
+    result: ToolResult
+    key: str
+    outcome: Outcome
+    started_at: float | None = None
+    finished_at: float | None = None
+    undo: UndoOutcome | None = None
+
+    @property
+    def value(self) -> T:
+        """What the tool returned."""
+        return self.result.value
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the model reads an error."""
+        return self.result.is_error
+
+    @property
+    def duration(self) -> float | None:
+        """Seconds from start to finish; absent unless both times are known."""
+        if self.started_at is None or self.finished_at is None:
+            return None
+        return self.finished_at - self.started_at
+
+
+# ---------------------------------------------------------------- what a tool may ask for (spec 3.5)
+
+
+class Parameters(MutableMapping[str, Any]):
+    """The caller's own bag of values for one run, seen by tools and never by the model (spec 2.8.4). Thread-safe."""
+
+    def __init__(self, values: Mapping[str, Any] | None = None) -> None:
+        self._values = dict(values or {})
+        self._lock = threading.Lock()
+
+    def __getitem__(self, key: str) -> Any:
+        with self._lock:
+            return self._values[key]
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        with self._lock:
+            self._values[key] = value
+
+    def __delitem__(self, key: str) -> None:
+        with self._lock:
+            del self._values[key]
+
+    def __iter__(self) -> Iterator[str]:
+        with self._lock:
+            return iter(list(self._values))
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __repr__(self) -> str:
+        return f"Parameters({self._values!r})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolContext(Generic[DepsT]):
+    """What surehand tells a tool that has a parameter of this type; the model neither sees nor sets it (spec 3.5).
+
+    ``idempotency_key`` is the same for every attempt at this call: give it to the service behind the tool.
+    ``attempt`` counts from 1. ``deadline`` is when the attempt times out, in seconds since the epoch.
+    """
+
+    deps: DepsT
+    call: ToolCall
+    run_id: str
+    memory_id: Any
+    parameters: Parameters
+    idempotency_key: str
+    attempt: int = 1
+    deadline: float | None = None
+    report: Callable[[Any], None] = field(default=lambda _: None, repr=False, compare=False)
+
+    def progress(self, value: Any) -> None:
+        """Tell listeners how far the tool is, as a ``ToolProgress`` event; the value may be anything."""
+        self.report(value)
+
+
+# ---------------------------------------------------------------- what runs
+
+
+class Repair(Struct, frozen=True):
+    """A change made to what the model sent so that it could be read: where, what it was, what it became."""
+
+    path: str
+    before: Any
+    after: Any
+
+
+@runtime_checkable
+class ToolExecutor(Protocol):
+    """What runs behind a programmatic tool: gets the raw call, gives a result or its text (spec 6.2.1).
+
+    It may also offer ``execute_async`` for the awaitable modes; without it, it runs on a worker thread there,
+    unless it declares ``offload = False``, which makes it fail there (spec 6.2.2).
+    """
+
+    def execute(self, call: ToolCall, context: ToolContext[Any], /) -> ToolResult | str: ...
+
+
+@runtime_checkable
+class AsyncToolExecutor(Protocol):
+    """The awaitable form of ``ToolExecutor``; an executor offers one of the two, or both."""
+
+    def execute_async(self, call: ToolCall, context: ToolContext[Any], /) -> Awaitable[ToolResult | str]: ...
+
+
+class Body(Protocol):
+    """A tool's inside, as the engine sees it. Made from a function's signature, or around a ``ToolExecutor``."""
+
+    @property
+    def is_async(self) -> bool:
+        """Whether ``call`` gives an awaitable."""
+        ...
+
+    @property
+    def wants_context(self) -> bool:
+        """Whether ``call`` needs a ``ToolContext``."""
+        ...
+
+    def decode(self, text: str) -> tuple[dict[str, Any], tuple[Repair, ...]]:
+        """The arguments by parameter name, and what was repaired; raises ``ToolArgumentsError``."""
+        ...
+
+    def call(self, arguments: dict[str, Any], context: ToolContext[Any] | None) -> Any:
+        """What the user's function returns: a value, or an awaitable of one."""
+        ...
+
+    def encode(self, value: Any) -> ToolResult:
+        """The value as a result; raises if it cannot be encoded."""
+        ...
+
+
+class Undo(Protocol):
+    """How to undo a call, whatever form the user's function has (spec 11.1)."""
+
+    @property
+    def is_async(self) -> bool:
+        """Whether ``call`` gives an awaitable."""
+        ...
+
+    @property
+    def timeout(self) -> float | None:
+        """Seconds after which one attempt is given up on; ``None`` takes the run's default."""
+        ...
+
+    def call(self, execution: ToolExecution[Any], arguments: dict[str, Any], context: ToolContext[Any]) -> Any:
+        """Undo it; gives nothing, or an awaitable of nothing."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Tool:
+    """A tool, ready to be offered and run (spec 3.1). ``@tool`` makes one from a function.
+
+    ``repeat`` says whether a call may be repeated when nobody knows whether it happened. ``timeout`` is in
+    seconds per attempt, ``retries`` counts further attempts. ``exclusive`` tools never overlap another tool of
+    the run; ``inline`` bodies run where the loop runs; ``max_parallel`` bounds this tool's calls of one run.
+    """
+
+    spec: ToolSpec
+    body: Body
+    repeat: Repeat = "never"
+    timeout: float | None = None
+    retries: int = 0
+    exclusive: bool = False
+    inline: bool = False
+    max_parallel: int | None = None
+    returns: ReturnBehavior = ReturnBehavior.TO_MODEL
+    undo: Undo | None = None
+    probe: Callable[..., Any] | None = None
+    authorise: Callable[..., Any] | None = None
+
+    @property
+    def name(self) -> str:
+        """The name that the model uses."""
+        return self.spec.name
+
+
