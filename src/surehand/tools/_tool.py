@@ -57,7 +57,8 @@ class Outcome(enum.Enum):
     """How a call ended. Every call that has started ends in exactly one of these."""
 
     DONE = "done"  # the body returned
-    FAILED = "failed"  # definitely did not happen, or is safe to repeat: bad arguments, ToolError, a safe tool's error
+    FAILED = "failed"  # the tool says that nothing happened, or it is safe to repeat
+    REJECTED = "rejected"  # the body was not entered: no such tool, or the arguments do not fit
     UNKNOWN = "unknown"  # may have happened: nobody can tell yet
     DENIED = "denied"  # refused before the body by `authorise`, a hook or a guard
     NOT_RUN = "not_run"  # never started: the round ended before, or the reply was cut off
@@ -288,6 +289,16 @@ class Body(Protocol):
         ...
 
     @property
+    def has_async_form(self) -> bool:
+        """Whether ``call_async`` may be used in the awaitable modes, instead of ``call`` on a worker thread."""
+        ...
+
+    @property
+    def offload(self) -> bool:
+        """Whether ``call`` may run on another thread than the loop's; ``False`` makes it fail there (spec 6.2.2)."""
+        ...
+
+    @property
     def wants_context(self) -> bool:
         """Whether ``call`` needs a ``ToolContext``."""
         ...
@@ -298,6 +309,10 @@ class Body(Protocol):
 
     def call(self, arguments: dict[str, Any], context: ToolContext[Any] | None) -> Any:
         """What the user's function returns: a value, or an awaitable of one."""
+        ...
+
+    def call_async(self, arguments: dict[str, Any], context: ToolContext[Any] | None) -> Awaitable[Any]:
+        """The awaitable form; only to be called when ``has_async_form``."""
         ...
 
     def encode(self, value: Any) -> ToolResult:
