@@ -1,0 +1,1 @@
+"""Tests, mirrored to the files under src/surehand; see CONTRIBUTING.md."""
