@@ -161,8 +161,8 @@ def _drawn_errors() -> dict[str, set[str]]:
     """Each name in the drawing with its bases; a second base is written "(also a …)", one outside the tree "(a …)"."""
     drawn: dict[str, set[str]] = {}
     above: list[str] = []
-    for line in (errors.__doc__ or "").splitlines():
-        found = re.match(r" {4}([│├└─ ]*)(\w+)(?: \((?:also )?an? (\w+)\))?(?: {2,}|$)", line)
+    for line in inspect.cleandoc(errors.__doc__ or "").splitlines():
+        found = re.match(r"([│├└─ ]*)(\w+)(?: \((?:also )?an? (\w+)\))?(?: {2,}|$)", line)
         if found is None:
             continue
         branch, name, base = found.groups()
