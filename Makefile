@@ -25,8 +25,9 @@ demo: $(VENV)/.demo ## see an agent work with a real model on this machine, no k
 	@$(BIN)/surehand model install
 	@$(BIN)/surehand demo
 
+# A file stays in one process: examples of a document build on each other, and the embedded model is loaded once.
 test: $(VENV)/.dev model ## run every test
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
 check: $(VENV)/.dev ## format, lint and types, without changing a file
 	$(BIN)/ruff format --check .
