@@ -1,0 +1,136 @@
+"""Tools from a specification and an executor, without a function's signature (spec 3.1.1, 6.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from .._codec import clean_text
+from .._colour import is_async_callable
+from ..errors import UserError
+from ..messages import ToolCall, ToolSpec
+from ._function import build_tool
+from ._json_text import NotJson, read_json
+from ._options import check_options
+from ._results import make_encoder
+from ._signature import MISSING
+from ._tool import Repair, Repeat, ReturnBehavior, Tool, ToolContext, ToolResult, Undo
+from ._undo import make_undo
+
+__all__ = ["ExecutorBody", "programmatic_tool"]
+
+
+class ExecutorBody:
+    """An executor as the engine sees it. It gets the raw call, so text that is no JSON object is no error here."""
+
+    def __init__(self, executor: Any, name: str) -> None:
+        self.executor = executor
+        self._blocking, self._awaitable = _forms(executor, name)
+        self._offload = bool(getattr(executor, "offload", True))
+        self.encode: Callable[[Any], ToolResult] = make_encoder(name, MISSING)
+
+    @property
+    def is_async(self) -> bool:
+        """Whether the executor has only the awaitable form."""
+        return self._blocking is None
+
+    @property
+    def has_async_form(self) -> bool:
+        """Whether the executor has the awaitable form."""
+        return self._awaitable is not None
+
+    @property
+    def offload(self) -> bool:
+        """What the executor declares; ``True`` if nothing."""
+        return self._offload
+
+    @property
+    def wants_context(self) -> bool:
+        """Always: the call is part of it."""
+        return True
+
+    def decode(self, text: str) -> tuple[dict[str, Any], tuple[Repair, ...]]:
+        """The object in the text as far as it can be read; otherwise the text itself, under an empty name."""
+        try:
+            found, repairs = read_json(text)
+        except NotJson:
+            return {"": clean_text(text)}, ()
+        if found is None:
+            return {}, repairs
+        return (found, repairs) if isinstance(found, dict) else ({"": found}, repairs)
+
+    def call(self, arguments: dict[str, Any], context: ToolContext[Any] | None) -> Any:
+        """What the executor gives; the awaitable form if it has no other."""
+        form = self._awaitable if self._blocking is None else self._blocking
+        assert form is not None
+        return form(_call_of(context), context)
+
+    def call_async(self, arguments: dict[str, Any], context: ToolContext[Any] | None) -> Awaitable[Any]:
+        """The awaitable form."""
+        assert self._awaitable is not None
+        return self._awaitable(_call_of(context), context)
+
+
+def _call_of(context: ToolContext[Any] | None) -> ToolCall:
+    if context is None:
+        raise UserError("an executor needs a ToolContext, which carries the call")
+    return context.call
+
+
+def _forms(executor: Any, name: str) -> tuple[Callable[..., Any] | None, Callable[..., Any] | None]:
+    if isinstance(executor, type):
+        raise UserError(f"tool {name!r}: the executor is the class {executor.__name__}; give an instance of it")
+    blocking, awaitable = getattr(executor, "execute", None), getattr(executor, "execute_async", None)
+    if blocking is None and awaitable is None and callable(executor):
+        return (None, executor) if is_async_callable(executor) else (executor, None)
+    if blocking is not None and awaitable is None and is_async_callable(blocking):
+        return None, blocking
+    if not callable(blocking) and not callable(awaitable):
+        raise UserError(
+            f"tool {name!r}: {type(executor).__name__} is no executor; give a function (call, context) -> text or "
+            "ToolResult, or an object with execute or execute_async"
+        )
+    return blocking, awaitable
+
+
+def programmatic_tool(
+    spec: ToolSpec,
+    executor: Any,
+    *,
+    repeat: Repeat = "never",
+    timeout: float | None = None,
+    retries: int = 0,
+    exclusive: bool = False,
+    inline: bool = False,
+    max_parallel: int | None = None,
+    returns: ReturnBehavior = ReturnBehavior.TO_MODEL,
+    undo: Callable[..., Any] | None = None,
+    undo_timeout: float | None = None,
+    probe: Callable[..., Any] | None = None,
+    authorise: Callable[..., Any] | None = None,
+) -> Tool:
+    """A tool from what the model shall see and what shall run: ``executor(call, context)``, or an object with
+    ``execute`` or ``execute_async`` or both (spec 6.2).
+
+    The executor gets the raw call and gives text or a ``ToolResult``. The options are those of ``@tool``; the
+    parameters that an undo may ask for are the properties of the specification.
+    """
+    if not isinstance(spec, ToolSpec):
+        raise UserError(f"a programmatic tool needs a ToolSpec, not {type(spec).__name__}")
+    given = {key: value for key, value in locals().items() if key not in ("spec", "executor")}
+    options = check_options(given, f"tool {spec.name!r}")
+    body = ExecutorBody(executor, spec.name)
+    if undo is None:
+        return build_tool(spec, body, options, None)
+    return build_tool(spec, body, options, lambda made: executor_undo(undo, made, undo_timeout))
+
+
+def executor_undo(
+    function: Callable[..., Any], made: Tool, timeout: float | None, names: Mapping[str, Any] | None = None
+) -> Undo:
+    """The undo of a tool whose parameters are known from its specification alone."""
+    properties = (made.spec.parameters or {}).get("properties", {})
+    arguments = dict.fromkeys(properties, Any)
+    return make_undo(function, tool=made.name, arguments=arguments, timeout=timeout, names=names)
+
+

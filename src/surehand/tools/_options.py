@@ -1,0 +1,165 @@
+"""What ``@tool`` and ``@undoes`` were told, checked at once, and where they leave it."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..errors import UserError
+from ._tool import Repeat, ReturnBehavior
+
+__all__ = ["ToolOptions", "ToolRecord", "UndoRecord", "check_options", "record_of", "undo_record_of"]
+
+TOOL_ATTRIBUTE = "__surehand_tool__"
+UNDO_ATTRIBUTE = "__surehand_undo__"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolOptions:
+    """The options of ``@tool``; see there."""
+
+    name: str | None = None
+    description: str | None = None
+    repeat: Repeat = "never"
+    timeout: float | None = None
+    retries: int = 0
+    exclusive: bool = False
+    inline: bool = False
+    max_parallel: int | None = None
+    returns: ReturnBehavior = ReturnBehavior.TO_MODEL
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    strict: bool | None = None
+    undo: Callable[..., Any] | None = None
+    undo_timeout: float | None = None
+    probe: Callable[..., Any] | None = None
+    authorise: Callable[..., Any] | None = None
+
+
+@dataclass(slots=True)
+class ToolRecord:
+    """What is attached to a function by ``@tool``. ``undo`` is set later, by ``@undoes``.
+
+    It does not hold the function: a decorator around it copies the record, and then the outer function is the tool.
+    """
+
+    options: ToolOptions
+    names: Mapping[str, Any]
+    undo: Callable[..., Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UndoRecord:
+    """What is attached to a function by ``@undoes``: the record, or else the model-visible name, of its tool."""
+
+    target: ToolRecord | str
+    target_name: str
+    timeout: float | None
+    names: Mapping[str, Any]
+
+
+def record_of(function: Any) -> ToolRecord | None:
+    """What ``@tool`` attached, also through static and class methods and bound ones."""
+    return _attached(function, TOOL_ATTRIBUTE, ToolRecord)
+
+
+def undo_record_of(function: Any) -> UndoRecord | None:
+    """What ``@undoes`` attached."""
+    return _attached(function, UNDO_ATTRIBUTE, UndoRecord)
+
+
+def _attached(function: Any, attribute: str, kind: type[Any]) -> Any:
+    if isinstance(function, type):
+        return None
+    function = getattr(function, "__func__", function)
+    try:
+        found = getattr(function, attribute, None)
+    except Exception:  # a proxy that cannot answer is not a tool
+        return None
+    return found if isinstance(found, kind) else None  # a mock has every attribute
+
+
+def attach(function: Any, attribute: str, record: Any) -> None:
+    """Leave the record on the function; raises ``UserError`` if it takes no attributes."""
+    try:
+        setattr(getattr(function, "__func__", function), attribute, record)
+    except AttributeError as error:
+        raise UserError(f"{function!r} takes no attributes; wrap it in a function of your own and decorate that") from error
+
+
+# ---------------------------------------------------------------- checks
+
+
+def check_options(given: Mapping[str, Any], label: str) -> ToolOptions:
+    """The options, or a ``UserError`` that names the tool, the option, what was expected and what to do."""
+    _check_texts(given, label)
+    for option in ("timeout", "undo_timeout"):
+        check_seconds(given.get(option), option, label)
+    for option in ("exclusive", "inline"):
+        if not isinstance(given.get(option, False), bool):
+            raise UserError(f"{label}: {option}={given[option]!r}; expected True or False")
+    for option in ("undo", "probe", "authorise"):
+        value = getattr(given.get(option), "__func__", given.get(option))
+        if value is not None and not callable(value):
+            raise UserError(f"{label}: {option}={value!r} cannot be called; give a function")
+    _check_repeat(given, label)
+    _check_counts(given, label)
+    if not isinstance(given.get("returns", ReturnBehavior.TO_MODEL), ReturnBehavior):
+        names = ", ".join(f"ReturnBehavior.{entry.name}" for entry in ReturnBehavior)
+        raise UserError(f"{label}: returns={given['returns']!r}; expected one of {names}")
+    if given.get("strict") not in (None, True, False):
+        raise UserError(f"{label}: strict={given['strict']!r}; expected True, False or None (the provider's default)")
+    metadata = _metadata(given.get("metadata"), label)
+    return ToolOptions(**{**given, "metadata": metadata})
+
+
+def _check_texts(given: Mapping[str, Any], label: str) -> None:
+    for option in ("name", "description"):
+        value = given.get(option)
+        if value is not None and not isinstance(value, str):
+            raise UserError(f"{label}: {option}={value!r}; expected text")
+
+
+def check_seconds(value: Any, option: str, label: str) -> None:
+    """Raise ``UserError`` unless it is ``None`` or a positive, finite number of seconds."""
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or value <= 0:
+        raise UserError(f"{label}: {option}={value!r}; expected a positive number of seconds, or None for no limit")
+
+
+def _check_repeat(given: Mapping[str, Any], label: str) -> None:
+    repeat = given.get("repeat", "never")
+    if repeat not in ("safe", "with_key", "never"):
+        raise UserError(
+            f"{label}: repeat={repeat!r}; expected 'safe' (repeating does no harm), 'with_key' (the service behind it "
+            "takes an idempotency key) or 'never'"
+        )
+
+
+def _check_counts(given: Mapping[str, Any], label: str) -> None:
+    retries, most = given.get("retries", 0), given.get("max_parallel")
+    if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
+        raise UserError(f"{label}: retries={retries!r}; expected how many further attempts: 0 or more")
+    if retries and given.get("repeat", "never") == "never":
+        raise UserError(
+            f"{label}: retries={retries!r} needs repeat='safe' or repeat='with_key', since a tool with repeat='never' "
+            "is not run again when it may have happened"
+        )
+    if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 1):
+        raise UserError(f"{label}: max_parallel={most!r}; expected 1 or more, or None for no limit")
+
+
+def _metadata(value: Any, label: str) -> dict[str, Any]:
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError as error:
+            raise UserError(f"{label}: metadata is not JSON ({error}); give a dict") from error
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        raise UserError(f"{label}: metadata={value!r}; expected a dict with text keys")
+    return dict(value)

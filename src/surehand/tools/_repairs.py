@@ -1,0 +1,180 @@
+"""The conversions that the coercion table allows and pydantic refuses, applied to failing places only (spec 4.2)."""
+
+from __future__ import annotations
+
+import enum
+import json
+import math
+import re
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from typing import Any
+
+from ._json_text import NotJson, Token, read_json, tokens_of
+from ._problems import Problem, show_path
+from ._schema import ArgumentsSchema
+from ._tool import Repair
+
+__all__ = ["fix"]
+
+_NOTHING: Any = object()
+_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d{1,3})?")
+
+
+def fix(
+    data: dict[str, Any], problems: Sequence[Problem], schema: ArgumentsSchema, text: str
+) -> tuple[dict[str, Any], tuple[Repair, ...] | None]:
+    """The data with failing places repaired, and what was done; ``None`` when one of the places cannot be.
+
+    A null for a parameter that has a default counts as absent and is no repair (spec 3.6.1).
+    """
+    if (unwrapped := _schema_echo(data, problems, schema)) is not None:
+        return unwrapped, (Repair("", data, unwrapped),)
+    made: list[Repair] = []
+    dropped: list[str] = []
+    changes: dict[tuple[str | int, ...], Any] = {}
+    for path in dict.fromkeys(problem.path for problem in problems):
+        here = [problem for problem in problems if problem.path == path]
+        if _is_absent_default(path, here[0].received, schema):
+            dropped.append(str(path[0]))
+            continue
+        after = next((new for problem in here if (new := _repaired(problem, schema, text)) is not _NOTHING), _NOTHING)
+        if after is _NOTHING:
+            # In a union the complaints of one member may be beyond repair while another's are not.
+            continue
+        changes[path] = after
+        made.append(Repair(show_path(path), here[0].received, after))
+    if not changes and not dropped:
+        return data, None
+    for path, after in changes.items():
+        data = _replaced(data, path, after)
+    return {name: value for name, value in data.items() if name not in dropped}, tuple(made)
+
+
+def _is_absent_default(path: tuple[str | int, ...], received: Any, schema: ArgumentsSchema) -> bool:
+    return received is None and len(path) == 1 and path[0] in schema.defaulted
+
+
+def _schema_echo(data: dict[str, Any], problems: Sequence[Problem], schema: ArgumentsSchema) -> dict[str, Any] | None:
+    """The inner object, when the model wrapped its arguments as ``{"properties": {…}}``."""
+    inner = data.get("properties")
+    is_echo = isinstance(inner, dict) and set(data) <= {"properties", "type", "required", "additionalProperties"}
+    if not is_echo or "properties" in schema.names or not all(problem.kind == "missing" for problem in problems):
+        return None
+    return inner
+
+
+def _replaced(node: Any, path: tuple[str | int, ...], after: Any) -> Any:
+    if not path:
+        return after
+    copy = dict(node) if isinstance(node, dict) else list(node)
+    copy[path[0]] = _replaced(copy[path[0]], path[1:], after)
+    return copy
+
+
+def _repaired(problem: Problem, schema: ArgumentsSchema, text: str) -> Any:
+    if problem.kind == "enum":
+        return _member(schema.enums.get(str(problem.context.get("expected"))), problem.received)
+    repair = _BY_KIND.get(problem.kind)
+    return _NOTHING if repair is None else repair(problem.received, problem.path, text)
+
+
+# ---------------------------------------------------------------- one cell each
+
+
+def _as_int(value: Any, path: Sequence[str | int], text: str) -> Any:
+    if isinstance(value, float):
+        value = _written(path, text) or repr(value)
+    if not isinstance(value, (str, Decimal)) or not _NUMBER.fullmatch(str(value).strip()):
+        return _NOTHING
+    number = Decimal(str(value).strip())
+    whole = int(number)
+    return whole if number == whole else _NOTHING
+
+
+def _as_float(value: Any, path: Sequence[str | int], text: str) -> Any:
+    if not isinstance(value, (str, Decimal)) or not _NUMBER.fullmatch(str(value).strip()):
+        return _NOTHING
+    number = float(value)
+    return number if math.isfinite(number) else _NOTHING
+
+
+def _as_bool(value: Any, path: Sequence[str | int], text: str) -> Any:
+    lowered = value.lower() if isinstance(value, str) else None
+    return {"true": True, "false": False}.get(lowered or "", _NOTHING)
+
+
+def _as_text(value: Any, path: Sequence[str | int], text: str) -> Any:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, float, Decimal)):
+        return _written(path, text) or str(value)
+    if isinstance(value, (list, dict)):
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+    return _NOTHING
+
+
+def _as_array(value: Any, path: Sequence[str | int], text: str) -> Any:
+    return _decoded(value, list)
+
+
+def _as_object(value: Any, path: Sequence[str | int], text: str) -> Any:
+    return _decoded(value, dict)
+
+
+def _decoded(value: Any, kind: type) -> Any:
+    if not isinstance(value, str) or not value.strip():
+        return _NOTHING
+    try:
+        found, _ = read_json(value)
+    except NotJson:
+        return _NOTHING
+    return found if isinstance(found, kind) else _NOTHING
+
+
+def _member(kind: type[enum.Enum] | None, value: Any) -> Any:
+    """The value of the constant with that name, else of the only one that differs in case alone."""
+    if kind is None or not isinstance(value, str):
+        return _NOTHING
+    if value in kind.__members__:
+        return kind.__members__[value].value
+    wanted = value.casefold()
+    found = {
+        member.name: member.value
+        for name, member in kind.__members__.items()
+        if wanted == name.casefold() or wanted == str(member.value).casefold() and isinstance(member.value, str)
+    }
+    return next(iter(found.values())) if len(found) == 1 else _NOTHING
+
+
+def _written(path: Sequence[str | int], text: str) -> str | None:
+    """The number as the model wrote it, if it can still be found."""
+    node = tokens_of(text)
+    for key in path:
+        if isinstance(node, dict) and key in node or isinstance(node, list) and isinstance(key, int):
+            node = node[key]
+        else:
+            return None
+    return str(node) if isinstance(node, Token) else None
+
+
+_BY_KIND: dict[str, Callable[[Any, Sequence[str | int], str], Any]] = {
+    "int_type": _as_int,
+    "int_parsing": _as_int,
+    "int_from_float": _as_int,
+    "float_type": _as_float,
+    "float_parsing": _as_float,
+    "bool_type": _as_bool,
+    "bool_parsing": _as_bool,
+    "string_type": _as_text,
+    "list_type": _as_array,
+    "tuple_type": _as_array,
+    "set_type": _as_array,
+    "frozen_set_type": _as_array,
+    "dict_type": _as_object,
+    "mapping_type": _as_object,
+    "model_type": _as_object,
+    "model_attributes_type": _as_object,
+    "dataclass_type": _as_object,
+    "arguments_type": _as_object,
+}

@@ -1,0 +1,213 @@
+"""Switches off the conversions of pydantic that the coercion table refuses, in plain types only (spec 4.2.0).
+
+Works on pydantic's core schemas, which are plain dictionaries; users' own models and validators are left alone.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["Strictness", "strict_arguments"]
+
+# A number as text: pydantic would take it as seconds since the epoch where a date is wanted.
+_NUMBER_TEXT = re.compile(r"\s*[+-]?\d+(\.\d*)?\s*")
+
+# Types whose values are the same whether read straight from the text or from parsed data.
+_EXACT = {
+    "str", "bytes", "bool", "int", "float", "none", "uuid", "date", "time", "datetime", "timedelta", "enum", "literal",
+    "url", "multi-host-url", "list", "tuple", "set", "frozenset", "dict", "nullable", "union", "default",
+    "typed-dict", "definition-ref", "dataclass", "missing-sentinel",
+}  # fmt: skip
+
+
+@dataclass(slots=True)
+class Strictness:
+    """What was met on the way: whether digits can get lost, whether a type takes anything, and the enums."""
+
+    loses_digits: bool = False
+    takes_anything: bool = False
+    enums: list[dict[str, Any]] = field(default_factory=list)
+
+
+def strict_arguments(schema: Any, seen: Strictness, *, keep_unknown: bool) -> dict[str, Any]:
+    """The core schema of a tool's arguments (a typed dict), made strict; unknown names are kept if asked for."""
+    if schema["type"] == "definitions":
+        inner = strict_arguments(schema["schema"], seen, keep_unknown=keep_unknown)
+        return {**schema, "schema": inner, "definitions": [_strict(entry, seen) for entry in schema["definitions"]]}
+    fields = {name: _of_field(entry, seen) for name, entry in schema["fields"].items()}
+    extra = "allow" if keep_unknown else "ignore"
+    without_reference = {key: value for key, value in schema.items() if key != "ref"}
+    return {**without_reference, "fields": fields, "extra_behavior": extra, "total": True}
+
+
+def _strict(schema: Any, seen: Strictness) -> Any:
+    kind = schema["type"]
+    rule = _RULES.get(kind)
+    if rule is not None:
+        return rule(schema, seen)
+    if kind == "any":
+        seen.takes_anything = True
+    elif kind not in _EXACT:
+        _note_opaque(seen)
+    return schema
+
+
+def _note_opaque(seen: Strictness) -> None:
+    seen.loses_digits = seen.takes_anything = True
+
+
+def _of_field(entry: Any, seen: Strictness) -> Any:
+    return {**entry, "schema": _strict(entry["schema"], seen)}
+
+
+# ---------------------------------------------------------------- plain types
+
+
+def _strict_flag(schema: Any, seen: Strictness) -> Any:
+    return {**schema, "strict": schema.get("strict", True)}
+
+
+def _strict_float(schema: Any, seen: Strictness) -> Any:
+    return {**schema, "strict": schema.get("strict", True), "allow_inf_nan": False}
+
+
+def _decimal(schema: Any, seen: Strictness) -> Any:
+    seen.loses_digits = True
+    return schema
+
+
+def _iso_only(schema: Any, seen: Strictness) -> Any:
+    return _checked(schema, _refuse_numbers)
+
+
+def _refuse_numbers(value: Any) -> Any:
+    if isinstance(value, (int, float)) or (isinstance(value, str) and _NUMBER_TEXT.fullmatch(value)):
+        raise ValueError("expected ISO 8601 text, such as 2031-05-03 or 2031-05-03T10:00:00Z")
+    return value
+
+
+def _enum(schema: Any, seen: Strictness) -> Any:
+    seen.enums.append(schema)
+    members: list[enum.Enum] = schema["members"]
+    return _of_members(schema, [member.value for member in members])
+
+
+def _literal(schema: Any, seen: Strictness) -> Any:
+    return _of_members(schema, [getattr(member, "value", member) for member in schema["expected"]])
+
+
+class _NoMember:
+    """Stands in for a value of another kind, so that pydantic makes its usual complaint."""
+
+
+_NO_MEMBER = _NoMember()
+
+
+def _of_members(schema: Any, members: list[Any]) -> Any:
+    # 1, 1.0, true and "1" are one value to pydantic where an int is among the members.
+    if not any(isinstance(member, (int, float)) for member in members):
+        return schema
+
+    def check(value: Any) -> Any:
+        if not isinstance(value, (bool, int, float, str)):
+            return value
+        return value if any(_kind(member) is _kind(value) and member == value for member in members) else _NO_MEMBER
+
+    return _checked(schema, check)
+
+
+def _kind(value: Any) -> type:
+    return next(kind for kind in (bool, int, float, str, object) if isinstance(value, kind))
+
+
+def _checked(schema: Any, check: Callable[[Any], Any]) -> Any:
+    return {"type": "function-before", "function": {"type": "no-info", "function": check}, "schema": schema}
+
+
+# ---------------------------------------------------------------- containers
+
+
+def _inside(*keys: str) -> Callable[[Any, Strictness], Any]:
+    def rule(schema: Any, seen: Strictness) -> Any:
+        changed = {key: _strict(schema[key], seen) for key in keys if key in schema}
+        if schema["type"] in ("list", "set", "frozenset", "dict") and len(changed) < len(keys):
+            seen.takes_anything = True
+        return {**schema, **changed}
+
+    return rule
+
+
+def _tuple(schema: Any, seen: Strictness) -> Any:
+    return {**schema, "items_schema": [_strict(item, seen) for item in schema["items_schema"]]}
+
+
+def _union(schema: Any, seen: Strictness) -> Any:
+    choices = [
+        (_strict(choice[0], seen), choice[1]) if isinstance(choice, tuple) else _strict(choice, seen)
+        for choice in schema["choices"]
+    ]
+    return {**schema, "choices": choices}
+
+
+def _tagged_union(schema: Any, seen: Strictness) -> Any:
+    return {**schema, "choices": {tag: _strict(choice, seen) for tag, choice in schema["choices"].items()}}
+
+
+def _typed_dict(schema: Any, seen: Strictness) -> Any:
+    fields = {name: _of_field(entry, seen) for name, entry in schema["fields"].items()}
+    return {"extra_behavior": "forbid", **schema, "fields": fields}
+
+
+def _dataclass(schema: Any, seen: Strictness) -> Any:
+    if hasattr(schema["cls"], "__pydantic_fields__") or schema["schema"]["type"] != "dataclass-args":
+        _note_opaque(seen)  # a pydantic dataclass follows its own configuration
+        return schema
+    inner = schema["schema"]
+    fields = [_of_field(entry, seen) for entry in inner["fields"]]
+    return {**schema, "schema": {"extra_behavior": "forbid", **inner, "fields": fields}}
+
+
+def _definitions(schema: Any, seen: Strictness) -> Any:
+    entries = [_strict(entry, seen) for entry in schema["definitions"]]
+    return {**schema, "schema": _strict(schema["schema"], seen), "definitions": entries}
+
+
+def _call(schema: Any, seen: Strictness) -> Any:
+    inner = schema["arguments_schema"]
+    if inner["type"] != "arguments":
+        return schema
+    entries = [_of_field(entry, seen) for entry in inner["arguments_schema"]]
+    return {**schema, "arguments_schema": {**inner, "arguments_schema": entries}}
+
+
+_RULES: dict[str, Callable[[Any, Strictness], Any]] = {
+    "int": _strict_flag,
+    "bool": _strict_flag,
+    "float": _strict_float,
+    "decimal": _decimal,
+    "date": _iso_only,
+    "time": _iso_only,
+    "datetime": _iso_only,
+    "enum": _enum,
+    "literal": _literal,
+    "list": _inside("items_schema"),
+    "set": _inside("items_schema"),
+    "frozenset": _inside("items_schema"),
+    "dict": _inside("values_schema"),  # keys are text in JSON and must be converted
+    "nullable": _inside("schema"),
+    "default": _inside("schema"),
+    "function-after": _inside("schema"),
+    "lax-or-strict": _inside("lax_schema"),
+    "json-or-python": _inside("json_schema", "python_schema"),
+    "tuple": _tuple,
+    "union": _union,
+    "tagged-union": _tagged_union,
+    "typed-dict": _typed_dict,
+    "dataclass": _dataclass,
+    "call": _call,
+    "definitions": _definitions,
+}

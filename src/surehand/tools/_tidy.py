@@ -1,0 +1,68 @@
+"""A generated JSON schema made short: no titles, no definitions but recursive ones (spec 3.4.7)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+__all__ = ["tidy_schema"]
+
+_UUID = "A UUID, such as 123e4567-e89b-12d3-a456-426614174000"
+_NAMED_CHILDREN = ("properties", "$defs", "patternProperties", "dependentSchemas")
+
+
+def tidy_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The same schema with titles removed and references written out, except where a type contains itself."""
+    definitions: Mapping[str, Any] = schema.get("$defs", {})
+    recursive = {name for name in definitions if name in _reachable(definitions[name], definitions)}
+    root = {key: value for key, value in schema.items() if key not in ("$defs", "description")}
+    if "$ref" in root:  # the arguments themselves never are a definition, but a type may refer to its own fields
+        root = {**definitions[_name(root.pop("$ref"))], **root}
+    tidy = _tidied(root, definitions, recursive)
+    kept = {name: _tidied(definitions[name], definitions, recursive) for name in sorted(recursive)}
+    for entry in tidy.get("properties", {}).values():
+        if entry.get("format") == "uuid":
+            entry.setdefault("description", _UUID)
+    return {**tidy, "$defs": kept} if kept else tidy
+
+
+def _name(reference: str) -> str:
+    return reference.rsplit("/", 1)[-1]
+
+
+def _reachable(node: Any, definitions: Mapping[str, Any]) -> set[str]:
+    found: set[str] = set()
+    waiting = [node]
+    while waiting:
+        current = waiting.pop()
+        if isinstance(current, list):
+            waiting.extend(current)
+        elif isinstance(current, dict):
+            waiting.extend(current.values())
+            reference = current.get("$ref")
+            if isinstance(reference, str) and _name(reference) in definitions and _name(reference) not in found:
+                found.add(_name(reference))
+                waiting.append(definitions[_name(reference)])
+    return found
+
+
+def _tidied(node: Any, definitions: Mapping[str, Any], recursive: set[str]) -> Any:
+    if isinstance(node, list):
+        return [_tidied(item, definitions, recursive) for item in node]
+    if not isinstance(node, dict):
+        return node
+    reference = node.get("$ref")
+    if isinstance(reference, str) and _name(reference) in definitions and _name(reference) not in recursive:
+        siblings = {key: value for key, value in node.items() if key != "$ref"}
+        return _tidied({**definitions[_name(reference)], **siblings}, definitions, recursive)
+    return {key: _child(key, value, definitions, recursive) for key, value in node.items() if key != "title"}
+
+
+def _child(key: str, value: Any, definitions: Mapping[str, Any], recursive: set[str]) -> Any:
+    if key in ("default", "const", "enum", "examples"):
+        return value  # data, not schema
+    if key == "discriminator":
+        return {"propertyName": value["propertyName"]} if isinstance(value, dict) else value
+    if key in _NAMED_CHILDREN and isinstance(value, dict):
+        return {name: _tidied(item, definitions, recursive) for name, item in value.items()}
+    return _tidied(value, definitions, recursive)
