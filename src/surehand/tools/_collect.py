@@ -6,7 +6,9 @@ import dataclasses
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
-from typing import Any
+from typing import Any, cast
+
+from typing_extensions import TypeIs
 
 from ..errors import UserError
 from ..messages import ToolSpec, require_unique_names
@@ -33,8 +35,8 @@ class _Undo:
 class _Found:
     """What was found so far."""
 
-    tools: list[Tool] = dataclasses.field(default_factory=list)
-    undos: dict[str, list[_Undo]] = dataclasses.field(default_factory=dict)
+    tools: list[Tool] = dataclasses.field(default_factory=list[Tool])
+    undos: dict[str, list[_Undo]] = dataclasses.field(default_factory=dict[str, list[_Undo]])
 
     def add_undo(self, name: str, undo: _Undo) -> None:
         """Remember the undo of that tool, once however often it is met."""
@@ -51,8 +53,10 @@ def collect_tools(objects: Iterable[Any]) -> list[Tool]:
     order. Raises ``UserError`` for anything else, for equal names, for an undo whose tool is missing, and for two
     undos of one tool.
     """
-    if isinstance(objects, (str, bytes)) or not isinstance(objects, Iterable):
-        raise UserError(f"expected a list of tools, not {type(objects).__name__}: put it in a list, [{_name_of(objects)}]")
+    if isinstance(objects, (str, bytes)) or not hasattr(objects, "__iter__"):
+        raise UserError(
+            f"expected a list of tools, not {type(objects).__name__}: put it in a list, [{_name_of(objects)}]"
+        )
     found = _Found()
     for entry in objects:
         _collect(entry, found)
@@ -66,20 +70,32 @@ def _collect(entry: Any, found: _Found) -> None:
             found.tools.append(entry)
         case (ToolSpec() as spec, executor):
             found.tools.append(programmatic_tool(spec, executor))
-        case Mapping() if entry and all(isinstance(key, ToolSpec) for key in entry):
+        case _ if _has_specs(entry):
             found.tools.extend(programmatic_tool(spec, executor) for spec, executor in entry.items())
         case type():
             raise UserError(f"{entry.__name__} is a class; give an instance of it: {entry.__name__}()")
         case ToolSpec():
             raise UserError(f"the ToolSpec {entry.name!r} has nothing to run; give a pair (spec, executor)")
         case str() | bytes() | int() | float() | None:
-            raise UserError(f"{entry!r} is no tool; give a function, a tool object, a Tool or a (ToolSpec, executor) pair")
+            raise UserError(
+                f"{entry!r} is no tool; give a function, a tool object, a Tool or a (ToolSpec, executor) pair"
+            )
         case list() | tuple() | Set() | Mapping():
-            raise UserError(f"a {type(entry).__name__} inside the list of tools; unpack it: [*tools, *more_tools]")
+            raise UserError(
+                f"a {type(cast('object', entry)).__name__} inside the list of tools; unpack it: [*tools, *more_tools]"
+            )
         case _ if inspect.isroutine(entry) or isinstance(entry, (functools.partial, staticmethod, classmethod)):
             _collect_function(entry, found)
         case _:
             _collect_object(entry, found)
+
+
+def _has_specs(entry: Any) -> TypeIs[Mapping[ToolSpec, Any]]:
+    return isinstance(entry, Mapping) and len(entry) > 0 and all(map(_is_spec, entry))
+
+
+def _is_spec(key: Any) -> bool:
+    return isinstance(key, ToolSpec)
 
 
 # ---------------------------------------------------------------- functions
@@ -105,16 +121,18 @@ def _collect_function(function: Any, found: _Found) -> None:
 
 def _refuse_unbound(function: Any) -> None:
     qualname = getattr(function, "__qualname__", "")
-    first = next(iter(getattr(getattr(function, "__code__", None), "co_varnames", ())), None)
+    names: tuple[str, ...] = getattr(getattr(function, "__code__", None), "co_varnames", ())
     is_in_class = "." in qualname and not qualname.rpartition(".")[0].endswith("<locals>")
-    if inspect.isfunction(function) and is_in_class and first == "self":
+    if inspect.isfunction(function) and is_in_class and names[:1] == ("self",):
         owner = qualname.rpartition(".")[0]
-        raise UserError(f"{qualname} is not bound to an object; give {owner}().{function.__name__}, or the whole object")
+        raise UserError(
+            f"{qualname} is not bound to an object; give {owner}().{function.__name__}, or the whole object"
+        )
 
 
 def _add_tool(function: Any, record: ToolRecord | None, found: _Found, owner: Any = None) -> Tool:
     options = record.options if record is not None else ToolOptions()
-    names = record.names if record is not None else {}
+    names: Mapping[str, Any] = record.names if record is not None else {}
     options = dataclasses.replace(
         options, probe=_bound(options.probe, owner), authorise=_bound(options.authorise, owner)
     )
@@ -128,7 +146,9 @@ def _add_tool(function: Any, record: ToolRecord | None, found: _Found, owner: An
             continue  # a method of the same object: found there, as the subtype's version
         timeout = marked.timeout if marked is not None else options.undo_timeout
         undo_names = marked.names if marked is not None else names
-        found.add_undo(made.name, _Undo(_bound(undo, owner), _identity(undo), timeout or options.undo_timeout, undo_names))
+        found.add_undo(
+            made.name, _Undo(_bound(undo, owner), _identity(undo), timeout or options.undo_timeout, undo_names)
+        )
     return made
 
 
@@ -148,7 +168,7 @@ def _bound(function: Any, owner: Any) -> Any:
     name = _attribute_name(function, owner)
     if name is not None:
         return getattr(owner, name)
-    return getattr(function, "__func__", function) if isinstance(function, staticmethod) else function
+    return function if inspect.ismethod(function) else getattr(function, "__func__", function)
 
 
 def _attribute_name(function: Any, owner: Any) -> str | None:
@@ -200,7 +220,9 @@ def _methods(entry: Any) -> Iterator[tuple[str, Any]]:
 
 def _collect_undos(entry: Any, found: _Found, *, only: str | None = None) -> bool:
     if isinstance(entry, type):
-        methods: Iterable[tuple[str, Any]] = ((name, value) for kind in entry.__mro__ for name, value in vars(kind).items())
+        methods: Iterable[tuple[str, Any]] = (
+            (name, value) for kind in entry.__mro__ for name, value in vars(kind).items()
+        )
     else:
         methods = _methods(entry)
     met = False
@@ -220,9 +242,9 @@ def _with_undos(found: _Found) -> list[Tool]:
     names = [made.name for made in found.tools]
     for name, undos in found.undos.items():
         if name not in names:
-            shown = ", ".join(map(repr, names)) or "none"
+            shown = ", ".join(map(repr, names)) or "the tools"
             raise UserError(
-                f"{default_name(undos[0].function)!r} undoes the tool {name!r}, which is not among the tools ({shown}); "
+                f"{default_name(undos[0].function)!r} undoes the tool {name!r}, which is not among {shown}; "
                 "register the tool as well, or correct the name"
             )
     return [_with_undo(made, found.undos.get(made.name, [])) for made in found.tools]
@@ -254,5 +276,7 @@ def _name_of(entry: Any) -> str:
 
 
 def _type_of(entry: Any) -> str:
-    kind = type(entry)
-    return kind.__qualname__ if kind.__module__ in ("builtins", "__main__") else f"{kind.__module__}.{kind.__qualname__}"
+    kind = type(cast("object", entry))
+    return (
+        kind.__qualname__ if kind.__module__ in ("builtins", "__main__") else f"{kind.__module__}.{kind.__qualname__}"
+    )

@@ -14,7 +14,7 @@ from typing import Any
 
 from .._codec import clean_text
 from ..errors import ToolArgumentsError
-from ._json_text import NotJson, read_json
+from ._json_text import NotJson, is_array, is_object, read_json
 from ._problems import Problem, describe, located
 from ._repairs import fix
 from ._schema import ArgumentsSchema, ValidationError, problems_of
@@ -62,7 +62,7 @@ class _SlowDecoder:
             raise ToolArgumentsError(self._not_json(str(error))) from error
         if data is None:
             data = {}  # what some models send for "no arguments"
-        if not isinstance(data, dict):
+        if not is_object(data):
             raise ToolArgumentsError(self._not_json(f"expected a JSON object, received {describe(data)}"))
         return self._validated(data, text, repairs)
 
@@ -127,8 +127,8 @@ def _short(text: str) -> str:
 
 
 def _has_decimal(node: Any) -> bool:
-    if isinstance(node, dict):
+    if is_object(node):
         return any(map(_has_decimal, node.values()))
-    if isinstance(node, list):
+    if is_array(node):
         return any(map(_has_decimal, node))
     return isinstance(node, Decimal)

@@ -1,4 +1,4 @@
-"""What a docstring says about a function and its parameters (spec 3.3, 3.4). The parser is imported only when needed."""
+"""What a docstring says about a function and its parameters (spec 3.3, 3.4). The parser is imported when needed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class DocText:
     """A function's description, and one per parameter that has one."""
 
     description: str | None = None
-    parameters: Mapping[str, str] = field(default_factory=dict)
+    parameters: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 def read_docstring(docstring: str | None) -> DocText:

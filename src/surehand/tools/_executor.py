@@ -6,14 +6,13 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from .._codec import clean_text
-from .._colour import is_async_callable
 from ..errors import UserError
 from ..messages import ToolCall, ToolSpec
 from ._function import build_tool
-from ._json_text import NotJson, read_json
+from ._json_text import NotJson, is_object, read_json
 from ._options import check_options
 from ._results import make_encoder
-from ._signature import MISSING
+from ._signature import MISSING, is_async_callable
 from ._tool import Repair, Repeat, ReturnBehavior, Tool, ToolContext, ToolResult, Undo
 from ._undo import make_undo
 
@@ -45,6 +44,11 @@ class ExecutorBody:
         return self._offload
 
     @property
+    def raises_argument_errors(self) -> bool:
+        """An executor decodes for itself, so such an error is its word that nothing was done (spec 9.3)."""
+        return True
+
+    @property
     def wants_context(self) -> bool:
         """Always: the call is part of it."""
         return True
@@ -57,7 +61,7 @@ class ExecutorBody:
             return {"": clean_text(text)}, ()
         if found is None:
             return {}, repairs
-        return (found, repairs) if isinstance(found, dict) else ({"": found}, repairs)
+        return (found, repairs) if is_object(found) else ({"": found}, repairs)
 
     def call(self, arguments: dict[str, Any], context: ToolContext[Any] | None) -> Any:
         """What the executor gives; the awaitable form if it has no other."""
@@ -68,7 +72,8 @@ class ExecutorBody:
     def call_async(self, arguments: dict[str, Any], context: ToolContext[Any] | None) -> Awaitable[Any]:
         """The awaitable form."""
         assert self._awaitable is not None
-        return self._awaitable(_call_of(context), context)
+        awaitable: Awaitable[Any] = self._awaitable(_call_of(context), context)
+        return awaitable
 
 
 def _call_of(context: ToolContext[Any] | None) -> ToolCall:
@@ -115,7 +120,7 @@ def programmatic_tool(
     The executor gets the raw call and gives text or a ``ToolResult``. The options are those of ``@tool``; the
     parameters that an undo may ask for are the properties of the specification.
     """
-    if not isinstance(spec, ToolSpec):
+    if not isinstance(spec, ToolSpec):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise UserError(f"a programmatic tool needs a ToolSpec, not {type(spec).__name__}")
     given = {key: value for key, value in locals().items() if key not in ("spec", "executor")}
     options = check_options(given, f"tool {spec.name!r}")
@@ -132,5 +137,3 @@ def executor_undo(
     properties = (made.spec.parameters or {}).get("properties", {})
     arguments = dict.fromkeys(properties, Any)
     return make_undo(function, tool=made.name, arguments=arguments, timeout=timeout, names=names)
-
-

@@ -5,13 +5,12 @@ The tool itself is built when it is registered, since only then can types that a
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, TypeVar, overload
 
 from .._codec import canonical
-from .._colour import is_async_callable
 from ..errors import UserError
 from ..messages import ToolSpec
 from ._decode import make_decoder
@@ -29,7 +28,7 @@ from ._options import (
 )
 from ._results import make_encoder, returned_type
 from ._schema import build_schema
-from ._signature import Parameter, Signature, local_names, read_signature
+from ._signature import Parameter, Signature, caller, is_async_callable, local_names, plain_callable, read_signature
 from ._tool import Repair, Repeat, ReturnBehavior, Tool, ToolContext, ToolResult, Undo
 from ._undo import injected_value
 
@@ -91,7 +90,7 @@ def tool(fn: Any = None, /, **options: Any) -> Any:
     names = set(ToolOptions.__dataclass_fields__)
     if unknown := sorted(set(options) - names):
         raise UserError(f"@tool has no option {unknown[0]!r}; it takes {', '.join(sorted(names))}")
-    frame = sys._getframe(1)
+    frame = caller()
 
     def mark(function: Any) -> Any:
         inner = getattr(function, "__func__", function)
@@ -111,14 +110,14 @@ def undoes(target: Callable[..., Any] | str, *, timeout: float | None = None) ->
     arguments again; or nothing. A ``ToolContext`` parameter may be added to each. ``timeout`` is in seconds for one
     attempt. Raises ``UserError`` if the target is no tool or has an undo already.
     """
-    frame = sys._getframe(1)
+    frame = caller()
 
     def mark(function: FunctionT) -> FunctionT:
         inner = getattr(function, "__func__", function)
         label = f"@undoes on {default_name(inner)!r}"
         check_seconds(timeout, "timeout", label)
         record = target if isinstance(target, str) else record_of(target)
-        if record is None or isinstance(record, str) and not record.strip():
+        if record is None or (isinstance(record, str) and not record.strip()):
             raise UserError(f"{label}: {target!r} is not a tool; put @tool on it first, or give the tool's name")
         name = record if isinstance(record, str) else record.options.name or default_name(target)
         if isinstance(record, ToolRecord):
@@ -181,6 +180,11 @@ class FunctionBody:
         return True
 
     @property
+    def raises_argument_errors(self) -> bool:
+        """Never: a function that raises one has been entered (spec 9.3)."""
+        return False
+
+    @property
     def wants_context(self) -> bool:
         """Whether a parameter is filled from the ``ToolContext``."""
         return self._wants_context
@@ -207,7 +211,8 @@ class FunctionBody:
 
     def call_async(self, arguments: dict[str, Any], context: ToolContext[Any] | None) -> Awaitable[Any]:
         """The same as ``call``, for functions whose ``is_async`` is true."""
-        return self.call(arguments, context)
+        awaitable: Awaitable[Any] = self.call(arguments, context)
+        return awaitable
 
 
 def _has_positional_only(signature: Signature) -> bool:
@@ -216,11 +221,7 @@ def _has_positional_only(signature: Signature) -> bool:
 
 def _unwrapped(function: Any) -> tuple[Any, bool, bool]:
     """The function inside partials and callable objects, and whether it is a generator or an async generator."""
-    inner = function
-    while hasattr(inner, "func") and hasattr(inner, "keywords"):
-        inner = inner.func
-    if not inspect.isroutine(inner):
-        inner = getattr(inner, "__call__", inner)  # noqa: B004
+    inner = plain_callable(function)
     return inner, inspect.isgeneratorfunction(inner), inspect.isasyncgenfunction(inner)
 
 
@@ -246,7 +247,7 @@ def function_tool(
     label = f"tool {name!r}"
     signature = read_signature(function, label, names)
     _check_kept(signature, options, label)
-    doc = read_docstring(inspect.getdoc(function) if inspect.isroutine(function) else _doc_of(function))
+    doc = read_docstring(_doc_of(function))
     body = FunctionBody(function, name, signature, doc.parameters)
     if options.inline and options.timeout is not None and not body.is_async:
         raise UserError(f"{label}: inline=True cannot keep timeout={options.timeout!r}; remove one of them")
@@ -257,8 +258,6 @@ def function_tool(
 
 def build_tool(spec: ToolSpec, body: Any, options: ToolOptions, undo: Callable[[Tool], Undo | None] | None) -> Tool:
     """The parts put together; the undo is made last, from the tool without it."""
-    import dataclasses
-
     made = Tool(
         spec=spec,
         body=body,
@@ -276,12 +275,12 @@ def build_tool(spec: ToolSpec, body: Any, options: ToolOptions, undo: Callable[[
 
 
 def _doc_of(function: Any) -> str | None:
-    inner = function
-    while hasattr(inner, "func") and hasattr(inner, "keywords"):
-        inner = inner.func
-    if inspect.isroutine(inner):
-        return inspect.getdoc(inner)
-    return inspect.getdoc(type(inner).__call__) if type(inner).__call__.__doc__ else inspect.getdoc(type(inner))
+    """The docstring of what is called, or else of the object's class."""
+    call = plain_callable(function)
+    if call_doc := inspect.getdoc(call):
+        return call_doc
+    owner: object = getattr(function, "func", function)
+    return inspect.getdoc(owner if inspect.isroutine(owner) else type(owner))
 
 
 def _check_kept(signature: Signature, options: ToolOptions, label: str) -> None:

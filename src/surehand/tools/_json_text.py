@@ -8,14 +8,26 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, NoReturn
 
+from typing_extensions import TypeIs
+
 from .._codec import clean_text
 from ._tool import Repair
 
-__all__ = ["NotJson", "Token", "read_json", "tokens_of"]
+__all__ = ["NotJson", "Token", "is_array", "is_object", "read_json", "tokens_of"]
 
 _DEPTH = 200  # what pydantic's own reader takes
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _TRAILING_COMMA = re.compile(r",(\s*[}\]])")
+
+
+def is_object(node: Any) -> TypeIs[dict[str, Any]]:
+    """Whether it is a JSON object."""
+    return isinstance(node, dict)
+
+
+def is_array(node: Any) -> TypeIs[list[Any]]:
+    """Whether it is a JSON array."""
+    return isinstance(node, list)
 
 
 class NotJson(Exception):
@@ -102,9 +114,9 @@ def _loads(text: str, number: Callable[[str], Any], whole: Callable[[str], Any] 
 def _checked(node: Any, depth: int) -> Any:
     if depth > _DEPTH:
         raise NotJson("it is nested too deeply")
-    if isinstance(node, dict):
+    if is_object(node):
         return {clean_text(key): _checked(item, depth + 1) for key, item in node.items()}
-    if isinstance(node, list):
+    if is_array(node):
         return [_checked(item, depth + 1) for item in node]
     return clean_text(node) if type(node) is str else node
 

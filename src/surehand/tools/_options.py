@@ -11,7 +11,18 @@ from typing import Any
 from ..errors import UserError
 from ._tool import Repeat, ReturnBehavior
 
-__all__ = ["ToolOptions", "ToolRecord", "UndoRecord", "check_options", "record_of", "undo_record_of"]
+__all__ = [
+    "TOOL_ATTRIBUTE",
+    "UNDO_ATTRIBUTE",
+    "ToolOptions",
+    "ToolRecord",
+    "UndoRecord",
+    "attach",
+    "check_options",
+    "check_seconds",
+    "record_of",
+    "undo_record_of",
+]
 
 TOOL_ATTRIBUTE = "__surehand_tool__"
 UNDO_ATTRIBUTE = "__surehand_undo__"
@@ -30,7 +41,7 @@ class ToolOptions:
     inline: bool = False
     max_parallel: int | None = None
     returns: ReturnBehavior = ReturnBehavior.TO_MODEL
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
     strict: bool | None = None
     undo: Callable[..., Any] | None = None
     undo_timeout: float | None = None
@@ -62,23 +73,21 @@ class UndoRecord:
 
 def record_of(function: Any) -> ToolRecord | None:
     """What ``@tool`` attached, also through static and class methods and bound ones."""
-    return _attached(function, TOOL_ATTRIBUTE, ToolRecord)
+    found = _attached(function, TOOL_ATTRIBUTE)
+    return found if isinstance(found, ToolRecord) else None  # a mock has every attribute
 
 
 def undo_record_of(function: Any) -> UndoRecord | None:
     """What ``@undoes`` attached."""
-    return _attached(function, UNDO_ATTRIBUTE, UndoRecord)
+    found = _attached(function, UNDO_ATTRIBUTE)
+    return found if isinstance(found, UndoRecord) else None
 
 
-def _attached(function: Any, attribute: str, kind: type[Any]) -> Any:
-    if isinstance(function, type):
-        return None
-    function = getattr(function, "__func__", function)
+def _attached(function: Any, attribute: str) -> object:
     try:
-        found = getattr(function, attribute, None)
+        return getattr(getattr(function, "__func__", function), attribute, None)
     except Exception:  # a proxy that cannot answer is not a tool
         return None
-    return found if isinstance(found, kind) else None  # a mock has every attribute
 
 
 def attach(function: Any, attribute: str, record: Any) -> None:
@@ -86,7 +95,9 @@ def attach(function: Any, attribute: str, record: Any) -> None:
     try:
         setattr(getattr(function, "__func__", function), attribute, record)
     except AttributeError as error:
-        raise UserError(f"{function!r} takes no attributes; wrap it in a function of your own and decorate that") from error
+        raise UserError(
+            f"{function!r} takes no attributes; wrap it in a function of your own and decorate that"
+        ) from error
 
 
 # ---------------------------------------------------------------- checks
@@ -111,8 +122,8 @@ def check_options(given: Mapping[str, Any], label: str) -> ToolOptions:
         raise UserError(f"{label}: returns={given['returns']!r}; expected one of {names}")
     if given.get("strict") not in (None, True, False):
         raise UserError(f"{label}: strict={given['strict']!r}; expected True, False or None (the provider's default)")
-    metadata = _metadata(given.get("metadata"), label)
-    return ToolOptions(**{**given, "metadata": metadata})
+    merged: dict[str, Any] = {**given, "metadata": _metadata(given.get("metadata"), label)}
+    return ToolOptions(**merged)
 
 
 def _check_texts(given: Mapping[str, Any], label: str) -> None:
@@ -160,6 +171,7 @@ def _metadata(value: Any, label: str) -> dict[str, Any]:
             raise UserError(f"{label}: metadata is not JSON ({error}); give a dict") from error
     if value is None:
         return {}
-    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
-        raise UserError(f"{label}: metadata={value!r}; expected a dict with text keys")
-    return dict(value)
+    entries: Any = value
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in entries):
+        raise UserError(f"{label}: metadata={entries!r}; expected a dict with text keys")
+    return dict(entries)

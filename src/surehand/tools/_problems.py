@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from ._json_text import is_array, is_object
+
 __all__ = ["Problem", "describe", "located"]
 
 _ABSENT: Any = object()
@@ -61,9 +63,9 @@ def describe(value: Any) -> str:
             return f"the number {_cut(str(value))}"
         case str():
             return f"the text {_cut(json.dumps(value, ensure_ascii=False))}"
-        case list():
+        case _ if is_array(value):
             return f"an array of {len(value)}"
-        case dict():
+        case _ if is_object(value):
             return f"an object with {_cut(', '.join(map(repr, value)), 60) or 'no properties'}"
         case _:
             return type(value).__name__
@@ -79,12 +81,13 @@ def located(errors: Sequence[dict[str, Any]], data: Any) -> list[Problem]:
 
 
 def _problem(error: dict[str, Any], data: Any) -> Problem:
-    kind, path, node = error["type"], [], data
+    kind, node = error["type"], data
+    path: list[str | int] = []
     for position, key in enumerate(error["loc"]):
         is_last = position == len(error["loc"]) - 1
-        if isinstance(node, dict) and key in node:
-            node = node[key]
-        elif isinstance(node, list) and isinstance(key, int) and key < len(node):
+        if is_object(node) and key in node:
+            node = node[str(key)]
+        elif is_array(node) and isinstance(key, int) and key < len(node):
             node = node[key]
         elif is_last and kind in ("missing", "missing_argument", "missing_keyword_only_argument"):
             node = _ABSENT

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any
 
-from ._json_text import NotJson, Token, read_json, tokens_of
+from ._json_text import NotJson, Token, is_array, is_object, read_json, tokens_of
 from ._problems import Problem, show_path
 from ._schema import ArgumentsSchema
 from ._tool import Repair
@@ -18,6 +18,7 @@ from ._tool import Repair
 __all__ = ["fix"]
 
 _NOTHING: Any = object()
+_SCHEMA_WORDS = {"properties", "type", "required", "additionalProperties"}
 _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d{1,3})?")
 
 
@@ -58,16 +59,14 @@ def _is_absent_default(path: tuple[str | int, ...], received: Any, schema: Argum
 def _schema_echo(data: dict[str, Any], problems: Sequence[Problem], schema: ArgumentsSchema) -> dict[str, Any] | None:
     """The inner object, when the model wrapped its arguments as ``{"properties": {…}}``."""
     inner = data.get("properties")
-    is_echo = isinstance(inner, dict) and set(data) <= {"properties", "type", "required", "additionalProperties"}
-    if not is_echo or "properties" in schema.names or not all(problem.kind == "missing" for problem in problems):
-        return None
-    return inner
+    is_echo = "properties" not in schema.names and set(data) <= _SCHEMA_WORDS
+    return inner if is_echo and is_object(inner) and all(problem.kind == "missing" for problem in problems) else None
 
 
 def _replaced(node: Any, path: tuple[str | int, ...], after: Any) -> Any:
     if not path:
         return after
-    copy = dict(node) if isinstance(node, dict) else list(node)
+    copy: Any = node.copy()
     copy[path[0]] = _replaced(copy[path[0]], path[1:], after)
     return copy
 
@@ -142,7 +141,7 @@ def _member(kind: type[enum.Enum] | None, value: Any) -> Any:
     found = {
         member.name: member.value
         for name, member in kind.__members__.items()
-        if wanted == name.casefold() or wanted == str(member.value).casefold() and isinstance(member.value, str)
+        if wanted == name.casefold() or (isinstance(member.value, str) and wanted == member.value.casefold())
     }
     return next(iter(found.values())) if len(found) == 1 else _NOTHING
 
@@ -151,7 +150,9 @@ def _written(path: Sequence[str | int], text: str) -> str | None:
     """The number as the model wrote it, if it can still be found."""
     node = tokens_of(text)
     for key in path:
-        if isinstance(node, dict) and key in node or isinstance(node, list) and isinstance(key, int):
+        if is_object(node) and key in node:
+            node = node[str(key)]
+        elif is_array(node) and isinstance(key, int) and key < len(node):
             node = node[key]
         else:
             return None

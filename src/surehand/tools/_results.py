@@ -6,12 +6,13 @@ import collections.abc
 import datetime
 import enum
 import types
-from collections.abc import Callable
-from typing import Annotated, Any, get_args, get_origin
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, cast, get_args, get_origin
 
 import msgspec
 from pydantic import TypeAdapter
 from pydantic_core import PydanticSerializationError, to_json
+from typing_extensions import TypeIs
 
 from .._codec import clean_text
 from ..errors import ToolExecutionError
@@ -34,12 +35,16 @@ def returned_type(hint: Any, *, is_stream: bool = False) -> Any:
     """The type of the value itself: what an awaitable gives, a list of what a stream yields."""
     origin, arguments = get_origin(hint), get_args(hint)
     if is_stream and (origin or hint) in _STREAMS:
-        return list[arguments[0]] if arguments else list
+        return _list_of(arguments[0]) if arguments else list
     if origin is collections.abc.Awaitable:
         return arguments[0] if arguments else MISSING
     if origin is collections.abc.Coroutine:
         return arguments[2] if len(arguments) == 3 else MISSING
     return hint
+
+
+def _list_of(item: Any) -> Any:
+    return types.GenericAlias(list, (item,))
 
 
 def make_encoder(tool: str, hint: Any) -> Callable[[Any], ToolResult]:
@@ -50,15 +55,14 @@ def make_encoder(tool: str, hint: Any) -> Callable[[Any], ToolResult]:
     nothing = _SUCCESS if hint is MISSING or hint is None or hint is type(None) else _NULL
     declared = _declared_serializer(hint)
 
-    def encode(value: Any) -> ToolResult:
-        kind = type(value)
-        if kind is str:
+    def encode(value: object) -> ToolResult:
+        if type(value) is str:
             return ToolResult((TextContent(clean_text(value)),), value)
         if value is None:
             return ToolResult(nothing)
-        if kind is bool:
+        if type(value) is bool:
             return ToolResult((TextContent("true" if value else "false"),), value)
-        if kind is int and -(1 << 63) < value < 1 << 63:
+        if type(value) is int and -(1 << 63) < value < 1 << 63:
             return ToolResult((TextContent(str(value)),), value)
         return _encoded(tool, value, declared)
 
@@ -70,7 +74,7 @@ def _encoded(tool: str, value: Any, declared: Callable[[Any], bytes] | None) -> 
         return value
     if isinstance(value, _CONTENTS):
         return ToolResult((value,), value)
-    if isinstance(value, (list, tuple)) and any(isinstance(item, _CONTENTS) for item in value):
+    if _is_sequence(value) and any(isinstance(item, _CONTENTS) for item in value):
         return ToolResult(_all_contents(tool, value), value)
     if isinstance(value, enum.Enum) and isinstance(value.value, str):
         return ToolResult((TextContent(clean_text(value.value)),), value)
@@ -84,7 +88,11 @@ def _encoded(tool: str, value: Any, declared: Callable[[Any], bytes] | None) -> 
     return ToolResult((TextContent(_json(tool, value, declared)),), value)
 
 
-def _all_contents(tool: str, values: list[Any] | tuple[Any, ...]) -> tuple[Any, ...]:
+def _is_sequence(value: Any) -> TypeIs[list[Any] | tuple[Any, ...]]:
+    return isinstance(value, (list, tuple))
+
+
+def _all_contents(tool: str, values: Sequence[Any]) -> tuple[Any, ...]:
     for index, item in enumerate(values):
         if not isinstance(item, _CONTENTS):
             raise ToolExecutionError(
@@ -129,23 +137,27 @@ def _foreign(value: Any) -> Any:
         raise TypeError(f"the class {value.__name__} is not data")
     if isinstance(value, msgspec.Struct):
         return {name: getattr(value, name) for name in value.__struct_fields__}
+    known = value
+    if isinstance(value, memoryview):
+        return known.tobytes()
     if isinstance(value, collections.abc.Mapping):
-        return dict(value)
-    if isinstance(value, (range, memoryview, collections.abc.Set, collections.abc.Sequence)):
-        return bytes(value) if isinstance(value, memoryview) else list(value)
+        return dict(known)
+    if isinstance(value, (collections.abc.Set, collections.abc.Sequence)):
+        return list(known)
     if callable(getattr(value, "tolist", None)):  # arrays and scalars of numpy and its kin
         return value.tolist()
     raise TypeError(f"{_type_name(value)} is not data")
 
 
 def _without_surrogates(value: Any) -> Any:
+    known: Any = value
     match value:
         case str():
             return clean_text(value)
         case list() | tuple() | set() | frozenset():
-            return [_without_surrogates(item) for item in value]
+            return [_without_surrogates(item) for item in known]
         case dict():
-            return {_without_surrogates(key): _without_surrogates(item) for key, item in value.items()}
+            return {_without_surrogates(key): _without_surrogates(item) for key, item in known.items()}
         case None | bool() | int() | float() | datetime.date() | datetime.time() | bytes():
             return value
         case _ if callable(getattr(value, "model_dump", None)):
@@ -179,10 +191,12 @@ def _is_annotated(hint: Any) -> bool:
 
 
 def _type_name(value: Any) -> str:
-    kind = type(value)
-    if isinstance(value, type):
+    kind = type(cast("object", value))
+    if kind is type:
         return f"the class {value.__name__}"
-    return kind.__qualname__ if kind.__module__ in ("builtins", "__main__") else f"{kind.__module__}.{kind.__qualname__}"
+    return (
+        kind.__qualname__ if kind.__module__ in ("builtins", "__main__") else f"{kind.__module__}.{kind.__qualname__}"
+    )
 
 
 def _reason(error: Exception) -> str:

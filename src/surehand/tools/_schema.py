@@ -62,7 +62,7 @@ def build_schema(parameters: Sequence[Parameter], descriptions: Mapping[str, str
     json_schema = _json_schema(adapter, fields, label)
     names = list(json_schema.get("properties", {}))
     strictness = Strictness()
-    core = strict_arguments(adapter.core_schema, strictness, keep_unknown=names == list(fields))
+    core: Any = strict_arguments(adapter.core_schema, strictness, keep_unknown=names == list(fields))
     try:
         validator = SchemaValidator(core)
     except SchemaError as error:
@@ -146,7 +146,8 @@ def _adapter(fields: Mapping[str, Any], label: str) -> TypeAdapter[Any]:
 
 
 def _typed_dict_adapter(fields: Mapping[str, Any]) -> TypeAdapter[Any]:
-    arguments: Any = TypedDict("Arguments", dict(fields))  # type: ignore[misc, operator]  # pyright: ignore
+    make: Any = TypedDict  # the checkers know only its literal form
+    arguments = make("Arguments", dict(fields))
     arguments.__pydantic_config__ = ConfigDict(arbitrary_types_allowed=False, regex_engine="python-re")
     adapter: TypeAdapter[Any] = TypeAdapter(arguments)
     if not adapter.pydantic_complete:
@@ -195,7 +196,8 @@ def _enums_by_message(schemas: Sequence[Any]) -> dict[str, type[enum.Enum]]:
     found: dict[str, type[enum.Enum]] = {}
     for schema in schemas:
         try:
-            SchemaValidator({**schema, "missing": None}).validate_python(object())
+            without_lookup: Any = {**schema, "missing": None}
+            SchemaValidator(without_lookup).validate_python(object())
         except ValidationError as error:
             context = error.errors(include_url=False)[0].get("ctx", {})
             found[str(context.get("expected"))] = schema["cls"]

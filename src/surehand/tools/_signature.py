@@ -13,11 +13,25 @@ from types import FrameType
 from typing import Annotated, Any, Literal, TypeAlias, get_args, get_origin
 
 import typing_extensions
+from typing_extensions import TypeIs
 
 from ..errors import UserError
 from ._tool import Parameters, ToolContext, ToolExecution
 
-__all__ = ["MISSING", "Injected", "MemoryId", "Parameter", "Signature", "local_names", "read_signature", "without_none"]
+__all__ = [
+    "MISSING",
+    "Injected",
+    "MemoryId",
+    "Parameter",
+    "Signature",
+    "caller",
+    "is_async_callable",
+    "is_partial",
+    "local_names",
+    "plain_callable",
+    "read_signature",
+    "without_none",
+]
 
 MISSING: Any = inspect.Parameter.empty
 Injected: TypeAlias = Literal["context", "parameters", "memory_id", "execution"]
@@ -76,6 +90,34 @@ def read_signature(function: Callable[..., Any], label: str, names: Mapping[str,
     return Signature(parameters, returns)
 
 
+def is_partial(function: Any) -> TypeIs[functools.partial[Any]]:
+    """Whether it is a function with some arguments given already."""
+    return isinstance(function, functools.partial)
+
+
+def plain_callable(function: Any) -> Any:
+    """What is called in the end: inside partials, and the ``__call__`` of an object."""
+    while is_partial(function):
+        function = function.func
+    return function if inspect.isroutine(function) else _call_of(function)
+
+
+def _call_of(instance: object) -> Any:
+    return getattr(type(instance), "__call__", instance)  # noqa: B004
+
+
+def is_async_callable(function: Any) -> bool:
+    """Whether calling it gives a coroutine."""
+    return inspect.iscoroutinefunction(plain_callable(function))
+
+
+def caller() -> FrameType | None:
+    """The frame of whoever called the function that asks."""
+    frame = inspect.currentframe()
+    asking = frame.f_back if frame is not None else None
+    return asking.f_back if asking is not None else None
+
+
 def local_names(function: Any, frame: FrameType | None) -> dict[str, Any]:
     """The names of enclosing functions that the function's textual annotations mention.
 
@@ -109,7 +151,7 @@ def _texts(annotations: Any) -> list[str]:
 
 def _bound_by_partial(function: Any) -> frozenset[str]:
     bound: set[str] = set()
-    while isinstance(function, functools.partial):
+    while is_partial(function):
         bound.update(function.keywords)
         function = function.func
     return frozenset(bound)
@@ -117,19 +159,17 @@ def _bound_by_partial(function: Any) -> frozenset[str]:
 
 def _innermost(function: Any) -> Any:
     while True:
-        if isinstance(function, functools.partial):
+        if is_partial(function):
             function = function.func
         elif hasattr(function, "__wrapped__"):
             function = function.__wrapped__
         elif hasattr(function, "__func__"):
             function = function.__func__
-        elif not hasattr(function, "__globals__") and hasattr(type(function), "__call__"):  # noqa: B004
-            call = type(function).__call__
-            if not hasattr(call, "__globals__"):
-                return function
-            function = call
-        else:
+        elif hasattr(function, "__globals__"):
             return function
+        else:
+            call = _call_of(function)
+            return call if hasattr(call, "__globals__") else function
 
 
 def _scope_of(function: Any, names: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -30,7 +30,7 @@ class Strictness:
 
     loses_digits: bool = False
     takes_anything: bool = False
-    enums: list[dict[str, Any]] = field(default_factory=list)
+    enums: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
 
 
 def strict_arguments(schema: Any, seen: Strictness, *, keep_unknown: bool) -> dict[str, Any]:
@@ -146,11 +146,14 @@ def _tuple(schema: Any, seen: Strictness) -> Any:
 
 
 def _union(schema: Any, seen: Strictness) -> Any:
-    choices = [
-        (_strict(choice[0], seen), choice[1]) if isinstance(choice, tuple) else _strict(choice, seen)
-        for choice in schema["choices"]
-    ]
-    return {**schema, "choices": choices}
+    return {**schema, "choices": [_choice(choice, seen) for choice in schema["choices"]]}
+
+
+def _choice(choice: Any, seen: Strictness) -> Any:
+    if isinstance(choice, tuple):  # with a label
+        labelled: tuple[Any, ...] = choice  # pyright: ignore[reportUnknownVariableType]
+        return (_strict(labelled[0], seen), *labelled[1:])
+    return _strict(choice, seen)
 
 
 def _tagged_union(schema: Any, seen: Strictness) -> Any:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ._json_text import is_array, is_object
+
 __all__ = ["tidy_schema"]
 
 _UUID = "A UUID, such as 123e4567-e89b-12d3-a456-426614174000"
@@ -35,9 +37,9 @@ def _reachable(node: Any, definitions: Mapping[str, Any]) -> set[str]:
     waiting = [node]
     while waiting:
         current = waiting.pop()
-        if isinstance(current, list):
+        if is_array(current):
             waiting.extend(current)
-        elif isinstance(current, dict):
+        elif is_object(current):
             waiting.extend(current.values())
             reference = current.get("$ref")
             if isinstance(reference, str) and _name(reference) in definitions and _name(reference) not in found:
@@ -47,9 +49,9 @@ def _reachable(node: Any, definitions: Mapping[str, Any]) -> set[str]:
 
 
 def _tidied(node: Any, definitions: Mapping[str, Any], recursive: set[str]) -> Any:
-    if isinstance(node, list):
+    if is_array(node):
         return [_tidied(item, definitions, recursive) for item in node]
-    if not isinstance(node, dict):
+    if not is_object(node):
         return node
     reference = node.get("$ref")
     if isinstance(reference, str) and _name(reference) in definitions and _name(reference) not in recursive:
@@ -62,7 +64,7 @@ def _child(key: str, value: Any, definitions: Mapping[str, Any], recursive: set[
     if key in ("default", "const", "enum", "examples"):
         return value  # data, not schema
     if key == "discriminator":
-        return {"propertyName": value["propertyName"]} if isinstance(value, dict) else value
-    if key in _NAMED_CHILDREN and isinstance(value, dict):
+        return {"propertyName": value["propertyName"]} if is_object(value) else value
+    if key in _NAMED_CHILDREN and is_object(value):
         return {name: _tidied(item, definitions, recursive) for name, item in value.items()}
     return _tidied(value, definitions, recursive)
