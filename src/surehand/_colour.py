@@ -14,11 +14,11 @@ import inspect
 import os
 import queue
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-__all__ = ["DaemonPool", "Portal", "pool", "portal", "run_in_pool", "set_pool_size"]
+__all__ = ["DaemonPool", "Portal", "contained", "pool", "portal", "run_in_pool", "set_pool_size", "uncarried"]
 
 T = TypeVar("T")
 
@@ -74,7 +74,7 @@ class Portal:
 
     def submit(self, awaitable: Coroutine[Any, Any, T]) -> Future[T]:
         """A future of the coroutine's result; it runs in a copy of the caller's context."""
-        return asyncio.run_coroutine_threadsafe(_contained(awaitable), self._loop)
+        return asyncio.run_coroutine_threadsafe(contained(awaitable), self._loop)
 
     def call(self, awaitable: Coroutine[Any, Any, T]) -> T:
         """The coroutine's result; an interrupt while waiting cancels the coroutine."""
@@ -109,8 +109,8 @@ async def _next(items: AsyncIterator[Any]) -> tuple[Any, bool]:
         return None, False
 
 
-async def _contained(awaitable: Coroutine[Any, Any, T]) -> T:
-    # KeyboardInterrupt and SystemExit raised inside a task would end the portal's loop for the whole process.
+async def contained(awaitable: Awaitable[T]) -> T:
+    """Await it inside a task without letting KeyboardInterrupt or SystemExit tear down the task's event loop."""
     try:
         return await awaitable
     except (KeyboardInterrupt, SystemExit) as error:

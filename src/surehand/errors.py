@@ -1,32 +1,32 @@
 """Every error of surehand, drawn as a tree.
 
-    SurehandError
-    ├── UserError (also a ValueError)      the library is used wrongly: says what, where and what to do
-    ├── ToolError                          raised *by a tool*: tell the model this text; nothing happened
-    ├── ToolArgumentsError                 the model sent arguments that do not fit; the body was not entered
-    ├── ToolExecutionError                 a body failed in a way that cannot be shown as itself
-    │   └── ToolTimeout                    a body did not finish in time: it may have happened
-    ├── UnknownToolError                   the model named a tool that does not exist, and policy says stop
-    ├── AsyncNotSupportedError             a component that must not leave its thread was used in an async mode
-    ├── LimitError                         a limit of the run was reached
-    │   ├── RoundLimitError
-    │   ├── CallLimitError
-    │   ├── TokenLimitError
-    │   ├── TimeLimitError
-    │   └── ConsecutiveErrorsError         a model that never learns
-    ├── ReplyCutOffError                   the reply was cut by the token limit, again
-    ├── EmptyReplyError                    the model said nothing at all, again
-    ├── RunCancelled                       the run was cancelled through its token
-    ├── ModelError                         a provider refused or failed
-    │   ├── RateLimitError                 carries retry_after (seconds)
-    │   ├── AuthenticationError
-    │   ├── ContextLengthError
-    │   ├── ContentFilterError
-    │   ├── OverloadedError
-    │   ├── BadRequestError
-    │   └── NetworkError
-    └── UnexpectedRequestError             a scripted model was asked more than its script holds
-    Suspended (a BaseException)            control flow: the run waits; never undoes
+SurehandError
+├── UserError (also a ValueError)      the library is used wrongly: says what, where and what to do
+├── ToolError                          raised *by a tool*: tell the model this text; nothing happened
+├── ToolArgumentsError                 the model sent arguments that do not fit; the body was not entered
+├── ToolExecutionError                 a body failed in a way that cannot be shown as itself
+│   └── ToolTimeout                    a body did not finish in time: it may have happened
+├── UnknownToolError                   the model named a tool that does not exist, and policy says stop
+├── AsyncNotSupportedError             a component that must not leave its thread was used in an async mode
+├── LimitError                         a limit of the run was reached
+│   ├── RoundLimitError
+│   ├── CallLimitError
+│   ├── TokenLimitError
+│   ├── TimeLimitError
+│   └── ConsecutiveErrorsError         a model that never learns
+├── ReplyCutOffError                   the reply was cut by the token limit, again
+├── EmptyReplyError                    the model said nothing at all, again
+├── RunCancelled                       the run was cancelled through its token
+├── ModelError                         a provider refused or failed
+│   ├── RateLimitError                 carries retry_after (seconds)
+│   ├── AuthenticationError
+│   ├── ContextLengthError
+│   ├── ContentFilterError
+│   ├── OverloadedError
+│   ├── BadRequestError
+│   └── NetworkError
+└── UnexpectedRequestError             a scripted model was asked more than its script holds
+Suspended (a BaseException)            control flow: the run waits; never undoes
 """
 
 from __future__ import annotations

@@ -9,13 +9,13 @@ from __future__ import annotations
 import enum
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from .errors import UserError
 from ._codec import JsonValue
+from .errors import UserError
 from .messages import ChatRequest, ChatResponse, ToolCall, Usage
 from .tools._tool import Repair, ToolExecution
 
@@ -233,6 +233,14 @@ class Listeners:
         """Tell the listener nothing any more; an unknown one is ignored."""
         with self._lock:
             self._entries = tuple(entry for entry in self._entries if entry[0] != listener)
+
+    def with_more(self, listeners: Iterable[Listener]) -> Listeners:
+        """These listeners and more, as a new value: for one run."""
+        more = Listeners(propagate=self._propagate)
+        more._entries = self._entries
+        for listener in listeners:
+            more.add(listener)
+        return more
 
     def __len__(self) -> int:
         return len(self._entries)

@@ -129,6 +129,10 @@ class ToolSpec(_Value, frozen=True):
     metadata: Mapping[str, Any] = _NO_ATTRIBUTES
     strict: bool | None = None
 
+    def __hash__(self) -> int:
+        # Its mappings have no hash of their own, but a specification may be a key: {spec: executor} (spec 6.1.1).
+        return hash((self.name, self.description))
+
 
 class ToolCall(_Value, frozen=True):
     """One call that a model asks for (spec 2.4.1): ``arguments`` is the raw text, normally a JSON object.

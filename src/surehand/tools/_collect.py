@@ -91,11 +91,10 @@ def _collect(entry: Any, found: _Found) -> None:
 
 
 def _has_specs(entry: Any) -> TypeIs[Mapping[ToolSpec, Any]]:
-    return isinstance(entry, Mapping) and len(entry) > 0 and all(map(_is_spec, entry))
-
-
-def _is_spec(key: Any) -> bool:
-    return isinstance(key, ToolSpec)
+    if not isinstance(entry, Mapping):
+        return False
+    keys: list[Any] = list(cast("Mapping[Any, Any]", entry))
+    return bool(keys) and all(isinstance(key, ToolSpec) for key in keys)
 
 
 # ---------------------------------------------------------------- functions

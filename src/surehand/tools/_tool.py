@@ -303,6 +303,11 @@ class Body(Protocol):
         """Whether ``call`` needs a ``ToolContext``."""
         ...
 
+    @property
+    def raises_argument_errors(self) -> bool:
+        """Whether a ``ToolArgumentsError`` raised by ``call`` means that nothing was done (spec 9.3)."""
+        ...
+
     def decode(self, text: str) -> tuple[dict[str, Any], tuple[Repair, ...]]:
         """The arguments by parameter name, and what was repaired; raises ``ToolArgumentsError``."""
         ...
@@ -364,5 +369,3 @@ class Tool:
     def name(self) -> str:
         """The name that the model uses."""
         return self.spec.name
-
-

@@ -1,0 +1,329 @@
+"""Performs effects on asyncio: awaitable bodies in the run's task or as tasks, blocking ones on pool threads."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+from contextlib import aclosing
+from typing import Any
+
+from ._books import Run
+from ._call import Interrupted
+from ._colour import contained, pool, uncarried
+from ._drive import adrive, drive, exhaust
+from ._effects import Ask, CallModel, Core, Drain, Effect, RunBody, RunTools, RunUndo, Shielded, UseMemory
+from ._outbox import AsyncOutbox
+from ._perform import Blocking
+from ._pieces import Model, broken_stream, event_of
+from ._schedule import Schedule, width_of
+from .errors import AsyncNotSupportedError, ToolTimeout
+from .messages import ChatResponse, ResponseDone, ToolCallReady
+
+__all__ = ["Awaiting"]
+
+
+class Awaiting:
+    """Performs the effects of one run. ``may_interrupt`` tells whether cancelling its task now harms no tool."""
+
+    def __init__(self, run: Run, model: Model, *, outbox_size: int | None = None) -> None:
+        self._run = run
+        self._model = model
+        self._loop = asyncio.get_running_loop()
+        self.outbox = None if outbox_size is None else AsyncOutbox(outbox_size)
+        self.may_interrupt = False
+        self._schedule: Schedule | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._settled: asyncio.Future[None] | None = None
+        self._execute: Callable[[int], Core[None]] | None = None
+        self.performers: dict[type[Effect[Any]], Callable[[Any], Awaitable[Any]]] = {
+            CallModel: self._call_model if outbox_size is None else self._stream_model,
+            RunTools: self._run_tools,
+            RunBody: self._run_body,
+            Ask: self._ask,
+            UseMemory: self._use_memory,
+            RunUndo: self._run_undo,
+            Drain: self._drain,
+            Shielded: self._shielded,
+        }
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the consumer is too far behind."""
+        return self.outbox is not None and self.outbox.is_full
+
+    async def make_room(self) -> None:
+        """Wait for the consumer; a cancellation ends the wait."""
+        assert self.outbox is not None
+        await self._interruptible(self.outbox.make_room())
+
+    async def _interruptible(self, awaitable: Awaitable[Any]) -> Any:
+        # Only the run's own task may be cancelled in here; tools run elsewhere or are not being awaited.
+        self.may_interrupt = True
+        try:
+            self._run.check_cancelled()
+            return await awaitable
+        except asyncio.CancelledError:
+            if _uncancel():
+                self._run.token.cancel()  # also when it came from a loop that shuts down
+            raise
+        finally:
+            self.may_interrupt = False
+
+    # ------------------------------------------------------------ model
+
+    async def _call_model(self, effect: CallModel) -> ChatResponse:
+        return await self._interruptible(self._model.agenerate(effect.request))
+
+    async def _stream_model(self, effect: CallModel) -> ChatResponse:
+        return await self._interruptible(self._pieces(effect))
+
+    async def _pieces(self, effect: CallModel) -> ChatResponse:
+        run = self._run
+        assert self.outbox is not None
+        stream: Any = self._model.astream(effect.request)
+        async with aclosing(stream) as pieces:
+            async for piece in pieces:
+                if isinstance(piece, ResponseDone):
+                    return piece.response
+                event = event_of(run, piece)
+                if event is not None:
+                    run.emit(event)
+                if isinstance(piece, ToolCallReady):
+                    self._start_early(effect, piece)
+                await self.outbox.make_room()
+        raise broken_stream()
+
+    def _start_early(self, effect: CallModel, piece: ToolCallReady) -> None:
+        schedule = self._parallel_schedule()
+        if schedule is None:
+            return
+        core = effect.start(piece.index, piece.call)
+        if core is not None:
+            schedule.started(piece.index)
+            self._start(piece.index, core)
+
+    # ------------------------------------------------------------ rounds
+
+    def _parallel_schedule(self) -> Schedule | None:
+        round_, run = self._run.round, self._run
+        if run.parallel is False or round_ is None:
+            return None
+        if self._schedule is None or self._schedule.round is not round_:
+            self._schedule = Schedule(round_, run.settings.tools, width_of(run.parallel))
+        return self._schedule
+
+    async def _run_tools(self, effect: RunTools) -> None:
+        round_, run = effect.round, self._run
+        pending = round_.pending
+        if run.parallel is False or (len(pending) < 2 and not self._tasks):
+            for slot in pending:
+                if round_.stopped or run.token.is_cancelled:
+                    return
+                await adrive(effect.execute(slot), self)
+            return
+        schedule = self._parallel_schedule()
+        assert schedule is not None
+        self._execute = effect.execute
+        schedule.admit(pending)
+        self._start_next(schedule)
+        while not schedule.is_idle:
+            self._settled = self._loop.create_future()
+            await self._interruptible(self._settled)
+
+    def _start_next(self, schedule: Schedule) -> None:
+        if self._execute is not None:
+            for slot in schedule.next_slots():
+                self._start(slot, self._execute(slot))
+
+    def _start(self, slot: int, core: Core[None]) -> None:
+        task = self._loop.create_task(self._child(slot, core))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _child(self, slot: int, core: Core[None]) -> None:
+        schedule = self._schedule
+        await adrive(core, self)
+        if schedule is None:
+            return
+        schedule.settled(slot)
+        if schedule is self._schedule and not self._run.token.is_cancelled:
+            self._start_next(schedule)
+        if schedule.is_idle and self._settled is not None and not self._settled.done():
+            self._settled.set_result(None)
+
+    async def _drain(self, effect: Drain) -> None:
+        self._execute = None
+        deadline = self._loop.time() + effect.seconds
+        while self._tasks and (left := deadline - self._loop.time()) > 0:
+            try:
+                await asyncio.wait(set(self._tasks), timeout=left)
+            except asyncio.CancelledError:
+                _uncancel()  # only a loop that shuts down comes through here; the books must be closed first
+
+    async def _shielded(self, effect: Shielded[Any]) -> Any:
+        if self.outbox is not None:
+            self.outbox.close()  # the consumer may have left: nothing may wait for it any more
+        return await adrive(effect.core, self)
+
+    # ------------------------------------------------------------ bodies
+
+    async def _run_body(self, effect: RunBody) -> Any:
+        tool, body = effect.tool, effect.tool.body
+        try:
+            if tool.timeout is not None:
+                return await self._run_timed(effect, tool.timeout)
+            if body.has_async_form:
+                return await body.call_async(effect.arguments, effect.context)
+            if tool.inline:
+                value = body.call(effect.arguments, effect.context)
+            else:
+                value = await self._on_a_thread(effect)
+            return await value if hasattr(value, "__await__") else value
+        except asyncio.CancelledError as error:
+            if _uncancel():
+                self._run.token.cancel()
+                raise Interrupted(f"tool {tool.name!r} was interrupted") from error
+            raise
+
+    async def _on_a_thread(self, effect: RunBody) -> Any:
+        future = self._offload(effect)
+        try:
+            return await asyncio.wrap_future(future)
+        except asyncio.CancelledError:
+            self._watch(future, effect)  # the thread goes on, whatever becomes of this task
+            raise
+
+    def _offload(self, effect: RunBody) -> Future[Any]:
+        body = effect.tool.body
+        if not body.offload:
+            raise AsyncNotSupportedError(
+                f"tool {effect.tool.name!r} is bound to its thread (offload = False) and has no execute_async; "
+                "give it one, or use run() or stream()"
+            )
+        return pool().submit(body.call, effect.arguments, effect.context)
+
+    async def _run_timed(self, effect: RunBody, timeout: float) -> Any:
+        body = effect.tool.body
+        task: asyncio.Future[Any]
+        if body.has_async_form:
+            task = self._loop.create_task(contained(body.call_async(effect.arguments, effect.context)))
+            watched: Any = task
+        else:
+            watched = self._offload(effect)
+            task = asyncio.wrap_future(watched)
+        done: set[Any] = set()
+        try:
+            done, _ = await asyncio.wait({task}, timeout=timeout)
+        finally:
+            if not done:
+                if watched is task:
+                    task.cancel()
+                self._watch(watched, effect)
+        if not done:
+            raise ToolTimeout(f"tool {effect.tool.name!r} did not finish within its timeout of {timeout} s")
+        value = _result_of(task)
+        return await value if hasattr(value, "__await__") else value
+
+    def _watch(self, future: Any, effect: RunBody) -> None:
+        """See to the outcome of a body that its call no longer waits for."""
+
+        def done(finished: Any) -> None:
+            if finished.cancelled():
+                return
+            error = finished.exception()
+            value = None if error is not None else finished.result()
+            try:
+                self._loop.call_soon_threadsafe(self._see_to, effect.late(value, error))
+            except RuntimeError:  # the loop has been closed: do it here, on the body's own thread
+                exhaust(drive(effect.late(value, error), Blocking(self._run, self._model).inner))
+
+        future.add_done_callback(done)
+
+    def _see_to(self, core: Core[None]) -> None:
+        task = self._loop.create_task(adrive(core, self))
+        _late_tasks.add(task)
+        task.add_done_callback(_late_tasks.discard)
+
+    async def _run_undo(self, effect: RunUndo) -> None:
+        entry = effect.entry
+        undo = entry.tool.undo
+        assert undo is not None
+        timeout = effect.timeout if undo.timeout is None else undo.timeout
+        arguments = (entry.execution, entry.arguments, entry.context)
+        task: asyncio.Future[Any]
+        if undo.is_async:
+            task = self._loop.create_task(contained(undo.call(*arguments)))
+        elif entry.tool.inline:
+            task = self._loop.create_task(contained(_settled(undo.call(*arguments))))
+        else:
+            task = asyncio.wrap_future(pool().submit(undo.call, *arguments))
+        await self._finish_undo(task, entry.tool.name, timeout)
+
+    async def _finish_undo(self, task: asyncio.Future[Any], name: str, timeout: float | None) -> None:
+        deadline = None if timeout is None else self._loop.time() + timeout
+        while not task.done():
+            left = None if deadline is None else deadline - self._loop.time()
+            if left is not None and left <= 0:
+                task.cancel()
+                raise ToolTimeout(f"undoing {name!r} did not finish within {timeout} s; it may have happened")
+            try:
+                await asyncio.wait({task}, timeout=left)
+            except asyncio.CancelledError:
+                _uncancel()  # an undo that has begun is finished, however often its run is cancelled
+        if task.cancelled():
+            raise ToolTimeout(f"undoing {name!r} was interrupted; it may have happened")
+        value = _result_of(task)
+        if hasattr(value, "__await__"):
+            await self._finish_undo(self._loop.create_task(contained(value)), name, timeout)
+
+    # ------------------------------------------------------------ the rest
+
+    async def _ask(self, effect: Ask) -> Any:
+        if effect.offload and not asyncio.iscoroutinefunction(effect.function):
+            value = await asyncio.wrap_future(pool().submit(effect.function, *effect.args))
+        else:
+            value = effect.function(*effect.args)
+        return await value if hasattr(value, "__await__") else value
+
+    async def _use_memory(self, effect: UseMemory) -> Any:
+        memory, operation = effect.memory, effect.operation
+        awaitable_form = getattr(memory, f"a{operation}", None)
+        if awaitable_form is not None:
+            return await awaitable_form(*effect.args)
+        if getattr(memory, "inline", False):
+            return getattr(memory, operation)(*effect.args)
+        if getattr(memory, "offload", True) is False:
+            raise AsyncNotSupportedError(
+                f"memory {type(memory).__name__} is bound to its thread (offload = False) and has no a{operation}(); "
+                "give it one, or use run() or stream()"
+            )
+        value = await asyncio.wrap_future(pool().submit(getattr(memory, operation), *effect.args))
+        return await value if hasattr(value, "__await__") else value
+
+
+_late_tasks: set[asyncio.Task[None]] = set()  # the loop itself holds tasks only weakly
+
+
+def _uncancel() -> bool:
+    """Take note of cancellations of the current task; gives whether there were any.
+
+    A count left standing would make ``asyncio.timeout`` in an undo function misread its own deadline.
+    """
+    task = asyncio.current_task()
+    cancelled = False
+    while task is not None and task.cancelling():
+        task.uncancel()
+        cancelled = True
+    return cancelled
+
+
+def _result_of(task: asyncio.Future[Any]) -> Any:
+    try:
+        return task.result()
+    except BaseException as error:
+        raise uncarried(error) from error.__cause__
+
+
+async def _settled(value: Any) -> Any:
+    return await value if hasattr(value, "__await__") else value

@@ -1,0 +1,403 @@
+"""The books of one run: what it was told, what it has done, what is open. Plain state, no decisions, no I/O."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from msgspec.structs import replace
+
+from ._ledger import Ledger
+from .errors import RunCancelled
+from .events import Event, UndoReason
+from .messages import (
+    AssistantMessage,
+    ChatParameters,
+    ChatResponse,
+    Message,
+    SystemMessage,
+    ToolCall,
+    ToolSpec,
+    Usage,
+)
+from .policies import EarlyStart, ErrorContext, ErrorPolicy, Limits, UndoPolicy, undo_on_real_failure
+from .tools._tool import Outcome, Parameters, Tool, ToolContext, ToolExecution, ToolResult, UndoOutcome
+
+__all__ = ["CancelToken", "Hooks", "Round", "Run", "Settings", "UndoReport"]
+
+
+class CancelToken:
+    """Cancels a run from another thread (spec 12.6): give it to ``run(cancel=…)``, call ``cancel()`` when you like."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._cancelled = False
+        self._callbacks: list[Callable[[], None]] = []
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether ``cancel`` has been called."""
+        return self._cancelled
+
+    def cancel(self) -> None:
+        """Ask the run to stop: running tools finish, what was done is undone. Further calls change nothing."""
+        with self._lock:
+            callbacks, self._callbacks = ([] if self._cancelled else self._callbacks), []
+            self._cancelled = True
+        for callback in callbacks:
+            callback()
+
+    def on_cancel(self, callback: Callable[[], None]) -> None:
+        """Call it when the token is cancelled; at once if it already is."""
+        with self._lock:
+            if not self._cancelled:
+                self._callbacks.append(callback)
+                return
+        callback()
+
+
+def ignore(_: Any) -> None:
+    """Does nothing; stands where nobody listens."""
+
+
+class Memory(Protocol):
+    """The operations of a chat memory that the loop uses (spec 13.1)."""
+
+    def add(self, message: Message, /) -> Any: ...
+
+    def add_all(self, messages: Sequence[Message], /) -> Any: ...
+
+    def messages(self) -> Any: ...
+
+    def set(self, messages: Sequence[Message], /) -> Any: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Hooks:
+    """Functions around each call (spec 7.4): the agent's own come first, then the run's."""
+
+    before: tuple[Callable[..., Any], ...] = ()
+    after: tuple[Callable[..., Any], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How runs are to be made; frozen, shared by all runs of an agent."""
+
+    tools: Mapping[str, Tool] = field(default_factory=dict[str, Tool])
+    specs: tuple[ToolSpec, ...] = ()
+    limits: Limits = Limits()
+    errors: ErrorPolicy = ErrorPolicy()
+    undo: UndoPolicy = UndoPolicy.OFF
+    undo_when: Callable[[ToolExecution[Any]], bool] = undo_on_real_failure
+    undo_timeout: float | None = 60.0
+    drain_timeout: float = 30.0
+    parallel: bool | int | None = None
+    early_start: EarlyStart = "safe"
+    authorise: Callable[..., Any] | None = None
+    hooks: Hooks = Hooks()
+    transform_request: Callable[..., Any] | None = None
+    relax_tool_choice: bool = True
+    on_abort: str = "complete"
+    on_tool_error: Callable[[ToolContext[Any]], Any] | None = None
+
+
+class UndoReport:
+    """What became of a run's effects, call by call (each a ``ToolExecution``), as known when it was asked for.
+
+    ``done``: every call that did happen. ``undone``: of those, the ones taken back. ``failed_to_undo``: undoing
+    was tried and failed. ``unknown``: nobody can tell whether they happened. ``no_undo``: they happened, are not
+    safe to repeat, and have no undo. ``standing``: everything whose effect stands or may stand.
+    Reports are equal when they say the same of the same calls, whatever the run's id.
+    """
+
+    __slots__ = (
+        "done",
+        "executions",
+        "failed_to_undo",
+        "messages",
+        "no_undo",
+        "run_id",
+        "standing",
+        "undone",
+        "unknown",
+    )
+
+    def __init__(
+        self,
+        run_id: str,
+        executions: Sequence[ToolExecution[Any]],
+        messages: Sequence[Message],
+        tools: Mapping[str, Tool],
+    ) -> None:
+        self.run_id = run_id
+        self.executions = tuple(executions)
+        self.messages = tuple(messages)
+        self.done = tuple(e for e in executions if e.outcome is Outcome.DONE)
+        self.undone = tuple(e for e in executions if e.undo is not None and e.undo.is_undone)
+        self.failed_to_undo = tuple(e for e in executions if e.undo is not None and not e.undo.is_undone)
+        self.unknown = tuple(e for e in executions if e.outcome is Outcome.UNKNOWN)
+        effects = [e for e in executions if (tool := tools.get(e.call.name)) is not None and has_effect(tool)]
+        self.no_undo = tuple(e for e in effects if e.outcome is Outcome.DONE and tools[e.call.name].undo is None)
+        self.standing = tuple(
+            e
+            for e in effects
+            if e.outcome in (Outcome.DONE, Outcome.UNKNOWN) and (e.undo is None or not e.undo.is_undone)
+        )
+
+    def _said(self) -> tuple[Any, ...]:
+        return (self.done, self.undone, self.failed_to_undo, self.unknown, self.no_undo)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, UndoReport) and self._said() == other._said()
+
+    def __hash__(self) -> int:
+        return hash(tuple(execution.key for execution in self.done))
+
+    def __repr__(self) -> str:
+        names = ("done", "undone", "failed_to_undo", "unknown", "no_undo")
+        parts = [f"{name}={[e.call.name for e in getattr(self, name)]}" for name in names if getattr(self, name)]
+        return f"UndoReport({', '.join(parts)})"
+
+
+def has_effect(tool: Tool) -> bool:
+    """Whether calling it changes something: reads are safe to repeat and have nothing to undo."""
+    return tool.repeat != "safe" or tool.undo is not None
+
+
+class Round:
+    """One reply's calls and what became of them, by slot (never by id: ids may be missing or repeated).
+
+    A call's slot is its position in the reply, except that a call which was started early and then does not
+    stand in the final reply keeps its slot, as an orphan, and the call in its place gets a fresh one.
+    """
+
+    __slots__ = ("calls", "failures", "message", "number", "order", "records", "started", "stopped", "why_not_run")
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.message: AssistantMessage | None = None
+        self.calls: dict[int, ToolCall] = {}
+        self.order: list[int] = []
+        self.started: set[int] = set()
+        self.records: dict[int, ToolExecution[Any]] = {}
+        self.failures: dict[int, BaseException] = {}
+        self.stopped = False
+        self.why_not_run = "the round ended before"
+
+    def receive(self, message: AssistantMessage) -> None:
+        """The reply is complete: fix the request order, joining calls that were started early (spec 7.8.2, D-17)."""
+        self.message = message
+        wanted = [call for call in message.tool_calls if not call.executed_by_provider]
+        fresh = max(len(wanted), *(slot + 1 for slot in self.calls)) if self.calls else 0
+        for position, call in enumerate(wanted):
+            early = self.calls.get(position)
+            slot = position if early is None or early == call else fresh + position
+            self.calls[slot] = call
+            self.order.append(slot)
+
+    def key(self, slot: int) -> str:
+        """The call's key within the run."""
+        return f"{self.number}.{slot}"
+
+    @property
+    def pending(self) -> list[int]:
+        """Slots that have not started, in request order."""
+        return [slot for slot in self.order if slot not in self.started]
+
+    @property
+    def orphans(self) -> list[int]:
+        """Slots that were started early and do not stand in the reply."""
+        return [slot for slot in self.calls if slot not in self.order]
+
+    @property
+    def first_failure(self) -> BaseException | None:
+        """The failure that gives the run up: the first one in request order (spec 8.5)."""
+        for slot in (*self.order, *self.orphans):
+            if slot in self.failures:
+                return self.failures[slot]
+        return None
+
+
+class Run:
+    """Everything about one run in one place; belongs to the driver's thread or task, except where a lock is named."""
+
+    __slots__ = (
+        "_index",
+        "_late",
+        "_lock",
+        "calls_made",
+        "cut_offs",
+        "deps",
+        "emit",
+        "empty_replies",
+        "errors_in_a_row",
+        "executions",
+        "given_up",
+        "history",
+        "hooks",
+        "intermediate",
+        "interrupt",
+        "ledger",
+        "listening",
+        "memory",
+        "memory_id",
+        "messages",
+        "now",
+        "parallel",
+        "parameters",
+        "path",
+        "places",
+        "request_parameters",
+        "requests_made",
+        "round",
+        "rounds_made",
+        "run_id",
+        "saved",
+        "settings",
+        "started_at",
+        "system",
+        "token",
+        "undo_reason",
+        "unknown_calls",
+        "usage",
+    )
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        run_id: str,
+        history: Sequence[Message],
+        opening: Sequence[Message],
+        system: SystemMessage | None,
+        request_parameters: ChatParameters,
+        parallel: bool | int,
+        deps: Any,
+        memory: Memory | None,
+        memory_id: Any,
+        parameters: Parameters,
+        hooks: Hooks,
+        token: CancelToken,
+        now: Callable[[], float],
+        emit: Callable[[Event], None],
+        listening: bool,
+    ) -> None:
+        self.settings = settings
+        self.run_id = run_id
+        self.path = ""
+        self.history = tuple(history)
+        self.messages: list[Message] = list(opening)
+        self.system = system  # goes to the memory; without one it heads the history
+        self.saved = 0
+        self.places: dict[str, int] = {}
+        self.request_parameters = request_parameters
+        self.parallel = parallel
+        self.deps = deps
+        self.memory = memory
+        self.memory_id = memory_id
+        self.parameters = parameters
+        self.hooks = hooks
+        self.token = token
+        self.now = now
+        self.emit = emit
+        self.listening = listening
+        self.started_at = now()
+        self.executions: list[ToolExecution[Any]] = []
+        self.intermediate: list[ChatResponse] = []
+        self.usage: Usage | None = None
+        self.ledger = Ledger()
+        self.round: Round | None = None
+        self.rounds_made = self.requests_made = self.calls_made = self.errors_in_a_row = 0
+        self.cut_offs = self.empty_replies = 0
+        self.unknown_calls: dict[tuple[str, str], str] = {}
+        self.given_up = False
+        self._lock = threading.Lock()
+        self._index: dict[str, int] = {}
+        self._late: dict[str, ToolResult] = {}
+        self.interrupt: BaseException | None = None
+        self.undo_reason = UndoReason.RUN_GIVEN_UP
+
+    def check_cancelled(self) -> None:
+        """A checkpoint (spec 12.2): raises ``RunCancelled`` once the token is cancelled."""
+        if self.token.is_cancelled:
+            raise RunCancelled(f"run {self.run_id!r} was cancelled")
+
+    def record(self, execution: ToolExecution[Any]) -> tuple[ToolExecution[Any], bool]:
+        """Enter an execution; gives it as entered, and whether it is late: its call was already given up on."""
+        with self._lock:
+            late = self._late.pop(execution.key, None) if self._late else None
+            if late is not None and execution.outcome is Outcome.UNKNOWN:
+                execution = replace(execution, outcome=Outcome.DONE, result=late)
+            index = self._index.setdefault(execution.key, len(self.executions))
+            if index < len(self.executions):
+                self.executions[index] = execution
+                return execution, True
+            self.executions.append(execution)
+            return execution, False
+
+    def arrange(self, keys: Sequence[str]) -> None:
+        """Put the executions of a settled round, the last ones entered, into request order. Thread-safe."""
+        with self._lock:
+            first = len(self.executions) - len(keys)
+            ordered = [self.executions[self._index[key]] for key in keys]
+            self.executions[first:] = ordered
+            for offset, key in enumerate(keys):
+                self._index[key] = first + offset
+
+    def finish_late(self, key: str, result: ToolResult) -> ToolExecution[Any] | None:
+        """An unknown call turns out to be done; gives it, unless somebody else sees to it. Thread-safe."""
+        with self._lock:
+            index = self._index.get(key)
+            if index is None:
+                self._late[key] = result  # its record is about to be made, and will take this along
+                return None
+            execution = self.executions[index]
+            if execution.outcome is not Outcome.UNKNOWN:
+                return None
+            done = replace(execution, outcome=Outcome.DONE, result=result, finished_at=self.now())
+            self.executions[index] = done
+            return done
+
+    def mark_undo(self, key: str, undo: UndoOutcome) -> ToolExecution[Any] | None:
+        """Note what became of undoing a call; gives the updated execution. Thread-safe."""
+        with self._lock:
+            index = self._index.get(key)
+            if index is None:
+                return None
+            self.executions[index] = replace(self.executions[index], undo=undo)
+            return self.executions[index]
+
+    def context(
+        self,
+        call: ToolCall,
+        key: str,
+        *,
+        attempt: int = 1,
+        deadline: float | None = None,
+        report: Callable[[Any], None] = ignore,
+    ) -> ToolContext[Any]:
+        """What hooks and tools are told about a call."""
+        return ToolContext(
+            deps=self.deps,
+            call=call,
+            run_id=self.run_id,
+            memory_id=self.memory_id,
+            parameters=self.parameters,
+            idempotency_key=f"{self.run_id}:{key}",
+            attempt=attempt,
+            deadline=deadline,
+            report=report,
+        )
+
+    def error_context(self, call: ToolCall, error: BaseException) -> ErrorContext:
+        """What an error handler is told."""
+        return ErrorContext(call, self.run_id, self.memory_id, self.parameters, error)
+
+    def report(self) -> UndoReport:
+        """What became of the run's effects, as known now: late finishers may still change it."""
+        with self._lock:
+            executions = list(self.executions)
+        return UndoReport(self.run_id, executions, self.messages, self.settings.tools)

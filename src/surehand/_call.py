@@ -1,0 +1,361 @@
+"""One tool call, from the model's request to its record: the core that every mode runs, unchanged.
+
+Lookup, hooks, decoding, authorisation, attempts, error policy and ledger are written here and nowhere else.
+No I/O: what has to be done outside is awaited as an effect.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
+
+from ._books import Round, Run
+from ._codec import canonical
+from ._effects import Ask, Core, RunBody, RunUndo
+from ._ledger import Entry
+from .errors import (
+    AsyncNotSupportedError,
+    Suspended,
+    ToolArgumentsError,
+    ToolError,
+    ToolExecutionError,
+    ToolTimeout,
+    UserError,
+)
+from .events import ArgumentRepaired, ToolFinished, ToolProgress, ToolStarted, ToolUndone
+from .messages import ToolCall, ToolMessage
+from .policies import ErrorHandler, UndoPolicy, tell_safely
+from .tools._tool import Absent, Happened, Outcome, Tool, ToolContext, ToolExecution, ToolResult, UndoOutcome, Unknown
+
+__all__ = ["Interrupted", "execute", "undo_entry"]
+
+
+class Interrupted(BaseException):
+    """A driver says that a body was interrupted from outside (a loop that shuts down): nobody knows how far it got."""
+
+
+class Ended(NamedTuple):
+    """How a call ended, before its record is made. ``failure`` gives the run up; ``error`` is what went wrong."""
+
+    outcome: Outcome
+    result: ToolResult
+    tool: Tool | None = None
+    arguments: dict[str, Any] | None = None
+    error: BaseException | None = None
+    failure: BaseException | None = None
+
+
+async def execute(run: Run, round_: Round, slot: int) -> None:
+    """Run one call of the round and enter what became of it in the books. Never raises."""
+    round_.started.add(slot)
+    call, key, started = round_.calls[slot], round_.key(slot), run.now()
+    hooks = run.hooks
+    try:
+        if hooks.before:
+            stopped, call = await _before(run, call, key)
+            ended = stopped or await _settle(run, call, key)
+        else:
+            ended = await _settle(run, call, key)
+    except BaseException as failure:
+        ended = Ended(Outcome.NOT_RUN, _gave_up(call), error=failure, failure=failure)
+    execution = ToolExecution(call, ended.result, key, ended.outcome, started, run.now())
+    late, homeless = _enter(run, execution, ended)
+    if homeless is not None:
+        await _undo_late(run, homeless)
+    if hooks.after:
+        await _after(run, round_, slot, execution)
+    if ended.failure is not None:
+        round_.failures.setdefault(slot, ended.failure)
+        round_.stopped = True
+    round_.records[slot] = execution
+    if run.listening:
+        _report(run, round_, slot, ToolFinished(run_id=run.run_id, path=run.path, execution=execution, late=late))
+
+
+def _gave_up(call: ToolCall) -> ToolResult:
+    return ToolResult.error(f"The run was given up while {call.name!r} was called.")
+
+
+def _enter(run: Run, execution: ToolExecution[Any], ended: Ended) -> tuple[bool, Entry | None]:
+    """Enter the record and, if it can be undone, the ledger; gives an entry that came too late for the ledger."""
+    # The record comes first: a run that is given up between the two still names the call.
+    execution, late = run.record(execution)
+    tool, arguments = ended.tool, ended.arguments or {}
+    if tool is None:
+        return late, None
+    if execution.outcome is Outcome.UNKNOWN and tool.repeat != "safe":
+        run.unknown_calls[(tool.name, canonical(arguments))] = execution.key
+    if execution.outcome is not Outcome.DONE or tool.undo is None:
+        return late, None
+    entry = Entry(tool, execution, arguments, run.context(execution.call, execution.key))
+    return late, None if run.ledger.add(entry) else entry
+
+
+# ---------------------------------------------------------------- hooks (spec 7.4)
+
+
+async def _before(run: Run, call: ToolCall, key: str) -> tuple[Ended | None, ToolCall]:
+    for hook in run.hooks.before:
+        answer = await Ask(hook, run.context(call, key))
+        if isinstance(answer, ToolCall):
+            call = answer
+        elif isinstance(answer, ToolResult | str):
+            result = answer if isinstance(answer, ToolResult) else ToolResult.error(answer)
+            return Ended(Outcome.DENIED, result), call
+        elif answer is not None:
+            raise UserError(
+                f"before-tool hook {hook!r} returned {answer!r}; expected None, a ToolCall to run instead, "
+                "or a ToolResult or text that answers the call"
+            )
+    return None, call
+
+
+async def _after(run: Run, round_: Round, slot: int, execution: ToolExecution[Any]) -> None:
+    context = run.context(execution.call, execution.key)
+    for hook in run.hooks.after:
+        try:
+            await Ask(hook, execution, context)
+        except BaseException as failure:
+            # A hook's failure aborts and is no failure of the tool (spec 7.4.4); the other hooks still hear of it.
+            round_.failures.setdefault(slot, failure)
+            round_.stopped = True
+
+
+# ---------------------------------------------------------------- up to the body
+
+
+class _Job:
+    """One call on its way through its body: what every step below needs to know."""
+
+    __slots__ = ("arguments", "call", "key", "run", "same_as", "tool")
+
+    def __init__(self, run: Run, tool: Tool, call: ToolCall, key: str, arguments: dict[str, Any]) -> None:
+        self.run, self.tool, self.call, self.key, self.arguments = run, tool, call, key, arguments
+        self.same_as = key  # the key of an identical earlier call whose outcome is unknown, or our own
+
+    def context(self, attempt: int = 1, deadline: float | None = None) -> ToolContext[Any]:
+        return self.run.context(self.call, self.same_as, attempt=attempt, deadline=deadline, report=self.report)
+
+    def report(self, value: Any) -> None:
+        run = self.run
+        if run.listening:
+            run.emit(ToolProgress(run_id=run.run_id, path=run.path, key=self.key, call=self.call, value=value))
+
+    def ended(self, outcome: Outcome, result: ToolResult, error: BaseException | None = None) -> Ended:
+        return Ended(outcome, result, self.tool, self.arguments, error)
+
+    def late(self, value: Any, error: BaseException | None) -> Core[None]:
+        return _late_finish(self, value, error)
+
+
+async def _settle(run: Run, call: ToolCall, key: str) -> Ended:
+    tool = run.settings.tools.get(call.name)
+    if tool is None:
+        return await _unknown_name(run, call)
+    try:
+        arguments, repairs = tool.body.decode(call.arguments)
+    except ToolArgumentsError as error:
+        return await _handled(_Job(run, tool, call, key, {}), Outcome.REJECTED, run.settings.errors.arguments, error)
+    job = _Job(run, tool, call, key, arguments)
+    if repairs and run.listening:
+        for repair in repairs:
+            run.emit(ArgumentRepaired(run_id=run.run_id, path=run.path, call=call, repair=repair))
+    for authorise in (run.settings.authorise, tool.authorise):
+        if authorise is not None and (denied := await _denied(job, authorise)) is not None:
+            return job.ended(Outcome.DENIED, denied)
+    if run.unknown_calls:
+        # A model that asks again while we do not know must not cause a second effect (design 3).
+        job.same_as = run.unknown_calls.get((tool.name, canonical(arguments)), key)
+        if job.same_as != key and tool.repeat == "never":
+            return job.ended(Outcome.DENIED, _may_have_happened(call, "An identical call"))
+    return await _attempts(job)
+
+
+def _may_have_happened(call: ToolCall, what: str) -> ToolResult:
+    return ToolResult.error(f"{what} of {call.name!r} may have happened; it is not known. Do not repeat it.")
+
+
+async def _unknown_name(run: Run, call: ToolCall) -> Ended:
+    names = tuple(spec.name for spec in run.settings.specs)
+    answer = await Ask(run.settings.errors.unknown_name, call, names)
+    match answer:
+        case str():
+            result = ToolResult.error(answer)
+        case ToolResult():
+            result = answer
+        case ToolMessage():
+            # An answer that does not say whether it is an error is one: nothing was done (spec 10.2, D-24).
+            is_error = True if answer.is_error is None else answer.is_error
+            result = ToolResult(answer.contents, None, is_error, answer.attributes)
+        case _:
+            raise UserError(f"unknown_name handler returned {answer!r}; expected text, a ToolResult or a ToolMessage")
+    return Ended(Outcome.REJECTED, result)
+
+
+async def _denied(job: _Job, authorise: Any) -> ToolResult | None:
+    answer = await Ask(authorise, job.context(), job.arguments, offload=True)
+    if answer is True:
+        return None
+    if answer is False:
+        return ToolResult.error(f"The call of {job.call.name!r} was not allowed. It did not run.")
+    if isinstance(answer, str):
+        return ToolResult.error(answer)
+    raise UserError(f"authorise={authorise!r} returned {answer!r}; expected True, False, or text that says why not")
+
+
+# ---------------------------------------------------------------- the body and its outcome (design 5)
+
+
+async def _attempts(job: _Job) -> Ended:
+    run, tool, attempt = job.run, job.tool, 1
+    while True:
+        context = None
+        if tool.body.wants_context:
+            deadline = None if tool.timeout is None else run.now() + tool.timeout
+            context = job.context(attempt, deadline)
+        if run.listening:
+            run.emit(ToolStarted(run_id=run.run_id, path=run.path, key=job.key, call=job.call, attempt=attempt))
+        try:
+            value = await RunBody(tool, job.arguments, context, job.late)
+        except BaseException as error:
+            if attempt > tool.retries or not _may_retry(tool, error) or run.token.is_cancelled:
+                return await _after_error(job, error)
+            attempt += 1
+        else:
+            return _done(job, value)
+
+
+def _may_retry(tool: Tool, error: BaseException) -> bool:
+    return tool.repeat != "never" and isinstance(error, Exception) and not isinstance(error, ToolError)
+
+
+def _done(job: _Job, value: Any) -> Ended:
+    try:
+        return job.ended(Outcome.DONE, job.tool.body.encode(value))
+    except Exception as error:
+        # The effect is real although nobody can read the value: it stays done, and can be undone.
+        what = f"{type(value).__name__} cannot be encoded"
+        text = f"Tool {job.call.name!r} did run, but its result cannot be shown: {what}. Do not repeat the call."
+        return job.ended(Outcome.DONE, replace(ToolResult.error(text), value=value), error)
+
+
+async def _after_error(job: _Job, error: BaseException) -> Ended:
+    tool, errors = job.tool, job.run.settings.errors
+    if isinstance(error, KeyboardInterrupt | Interrupted | Suspended):
+        return job.ended(Outcome.UNKNOWN, _may_have_happened(job.call, "This call"), error)._replace(failure=error)
+    if isinstance(error, ToolError):
+        return await _handled(job, Outcome.FAILED, errors.tool_error, error)
+    if isinstance(error, ToolArgumentsError) and tool.body.raises_argument_errors:
+        return await _handled(job, Outcome.REJECTED, errors.arguments, error)
+    if isinstance(error, AsyncNotSupportedError):
+        return job.ended(Outcome.REJECTED, _gave_up(job.call), error)._replace(failure=error)
+    error = _showable(tool, error)
+    if tool.repeat == "safe":
+        return await _handled(job, Outcome.FAILED, errors.execution or tell_safely, error)
+    match await _probed(job):
+        case Happened(value):
+            return _done(job, value)
+        case Absent():
+            return await _handled(job, Outcome.FAILED, errors.execution or tell_safely, error)
+        case _:
+            return await _unknown(job, error)
+
+
+def _showable(tool: Tool, error: BaseException) -> BaseException:
+    if isinstance(error, Exception):
+        return error
+    # SystemExit, GeneratorExit or a CancelledError of the body's own must not end the host or look like our
+    # cancellation (spec 9.9, 12.8).
+    wrapped = ToolExecutionError(f"tool {tool.name!r} raised {type(error).__name__}: {error}")
+    wrapped.__cause__ = error
+    return wrapped
+
+
+async def _probed(job: _Job) -> Any:
+    if job.tool.probe is None:
+        return Unknown()
+    try:
+        return await Ask(job.tool.probe, job.context(), job.arguments, offload=True)
+    except Exception:
+        return Unknown()  # a probe that fails cannot tell
+
+
+async def _unknown(job: _Job, error: BaseException) -> Ended:
+    handler = job.run.settings.errors.execution
+    if handler is not None:
+        return await _handled(job, Outcome.UNKNOWN, handler, error)
+    ended = job.ended(Outcome.UNKNOWN, _may_have_happened(job.call, "This call"), error)
+    return ended if isinstance(error, ToolTimeout) else ended._replace(failure=error)
+
+
+async def _handled(job: _Job, outcome: Outcome, handler: ErrorHandler, error: BaseException) -> Ended:
+    """What the handler makes of the error: a text for the model, or the end of the run (spec 9.2, 9.5)."""
+    try:
+        answer = await Ask(handler, error, job.run.error_context(job.call, error))
+        result = ToolResult.error(answer) if isinstance(answer, str) else answer
+        if not isinstance(result, ToolResult):
+            raise UserError(f"error handler {handler!r} returned {answer!r}; expected text or a ToolResult")
+    except BaseException as failure:
+        if failure is not error and failure.__cause__ is None:
+            failure.__cause__ = error  # the tool's own error must stay findable behind the handler's
+        return job.ended(outcome, _gave_up(job.call), error)._replace(failure=failure)
+    return job.ended(outcome, result if result.is_error else replace(result, is_error=True), error)
+
+
+# ---------------------------------------------------------------- undo, and what finishes late
+
+
+async def undo_entry(run: Run, entry: Entry) -> ToolExecution[Any]:
+    """Undo one finished call, once; gives its execution, which tells whether it worked. Never raises."""
+    error: BaseException | None = None
+    try:
+        await RunUndo(entry, run.settings.undo_timeout)
+    except BaseException as raised:
+        error = raised
+    outcome = UndoOutcome(None if error is None else _said(error), run.now())
+    if isinstance(error, KeyboardInterrupt):
+        run.interrupt = error  # raised again once everything else is undone
+    return run.mark_undo(entry.execution.key, outcome) or replace(entry.execution, undo=outcome)
+
+
+def _said(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+async def _undo_late(run: Run, entry: Entry) -> None:
+    """A call finished after its run had been closed: undo it now if the run was given up (spec 12.3)."""
+    if run.given_up and run.settings.undo is not UndoPolicy.OFF:
+        execution = await undo_entry(run, entry)
+        _quietly(run, ToolUndone(run_id=run.run_id, path=run.path, execution=execution, reason=run.undo_reason))
+
+
+async def _late_finish(job: _Job, value: Any, error: BaseException | None) -> None:
+    """A body finished after its call had been answered as unknown: now it is known (spec 12.3)."""
+    if error is not None:
+        return
+    run = job.run
+    execution = run.finish_late(job.key, _done(job, value).result)
+    if execution is None:
+        return
+    run.unknown_calls.pop((job.tool.name, canonical(job.arguments)), None)
+    if job.tool.undo is not None:
+        entry = Entry(job.tool, execution, job.arguments, job.context())
+        if not run.ledger.add(entry):
+            await _undo_late(run, entry)
+    _quietly(run, ToolFinished(run_id=run.run_id, path=run.path, execution=execution, late=True))
+
+
+def _report(run: Run, round_: Round, slot: int, event: Any) -> None:
+    try:
+        run.emit(event)
+    except BaseException as failure:  # a listener that is allowed to stop the run
+        round_.failures.setdefault(slot, failure)
+        round_.stopped = True
+
+
+def _quietly(run: Run, event: Any) -> None:
+    if run.listening:
+        with contextlib.suppress(Exception):
+            run.emit(event)

@@ -1,0 +1,212 @@
+"""Giving a run up, and undoing: in reverse order, once, and telling the truth about it (spec 11, design 3).
+
+Everything here goes on to the end: a failure of one step is noted and the next one is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ._books import Round, Run
+from ._call import undo_entry
+from ._effects import Drain, UseMemory
+from ._ledger import Entry
+from .events import Event, RunCancelledEvent, RunFailed, ToolExecuted, ToolUndone, UndoReason
+from .messages import Message, TextContent, ToolMessage
+from .policies import UndoPolicy
+from .tools._tool import Outcome, ToolExecution, ToolResult
+
+__all__ = ["book_round", "give_up", "save", "undo_all", "undo_some"]
+
+
+async def give_up(run: Run, failure: BaseException) -> None:
+    """End a run without a result: settle what runs, undo what was done, close the memory, say what still stands."""
+    run.given_up = True
+    run.undo_reason = UndoReason.RUN_CANCELLED if run.token.is_cancelled else UndoReason.RUN_GIVEN_UP
+    notes: list[str] = []
+    try:
+        await Drain(run.settings.drain_timeout)
+    except BaseException as error:
+        _note(notes, run, "waiting for running tools failed", error)
+    try:
+        close_round(run)
+    except BaseException as error:
+        _note(notes, run, "closing the round failed", error)
+    events = await _undo(run, run.ledger.close(), _why(run), run.undo_reason, notes)
+    try:
+        await save(run)
+    except BaseException as error:
+        _note(notes, run, "the memory could not be closed", error)
+    ending: Event = RunFailed(run_id=run.run_id, path=run.path, error=failure)
+    if run.undo_reason is UndoReason.RUN_CANCELLED:
+        ending = RunCancelledEvent(run_id=run.run_id, path=run.path)
+    _emit_all(run, [*events, ending])
+    _attach(run, failure, notes)
+
+
+def _note(notes: list[str], run: Run, what: str, error: BaseException) -> None:
+    if isinstance(error, KeyboardInterrupt):
+        run.interrupt = error
+    notes.append(f"{what}: {type(error).__name__}: {error}")
+
+
+def _why(run: Run) -> str:
+    return "the run was cancelled" if run.undo_reason is UndoReason.RUN_CANCELLED else "the run was given up"
+
+
+def _attach(run: Run, failure: BaseException, notes: Sequence[str]) -> None:
+    report = run.report()
+    failure.add_note(f"surehand run {run.run_id}: {report!r}; surehand.report_of(error) gives the details")
+    for note in notes:
+        failure.add_note(f"surehand run {run.run_id}: {note}")
+    failure.__dict__["__surehand_run__"] = run
+
+
+# ---------------------------------------------------------------- closing a round
+
+
+def close_round(run: Run) -> None:
+    """Give every call of an open round an outcome and a result."""
+    round_ = run.round
+    if round_ is None:
+        return
+    for slot in round_.orphans:
+        _fill(run, round_, slot)
+    if round_.message is not None:
+        book_round(run, round_)
+    run.round = None
+
+
+def book_round(run: Run, round_: Round) -> list[ToolExecution[Any]]:
+    """Make the round's messages, in request order, and tell listeners; gives its executions (spec 7.5)."""
+    assert round_.message is not None
+    order = round_.order
+    executions = [round_.records.get(slot) or _fill(run, round_, slot) for slot in order]
+    if len(order) > 1:
+        run.arrange([round_.key(slot) for slot in order])
+    run.messages.append(round_.message)
+    for slot, execution in zip(order, executions, strict=True):
+        run.places[execution.key] = len(run.messages)
+        run.messages.append(execution.result.to_message(round_.calls[slot]))
+    run.round = None
+    if run.listening:
+        for execution in executions:
+            run.emit(ToolExecuted(run_id=run.run_id, path=run.path, execution=execution))
+    return executions
+
+
+def _fill(run: Run, round_: Round, slot: int) -> ToolExecution[Any]:
+    """The record of a call that has none: it is still running, or it never started."""
+    record = round_.records.get(slot)
+    if record is not None:
+        return record
+    call = round_.calls[slot]
+    if slot in round_.started:
+        text, outcome = f"This call of {call.name!r} did not finish in time; it may have happened.", Outcome.UNKNOWN
+    else:
+        text, outcome = f"This call of {call.name!r} was not run: {round_.why_not_run}.", Outcome.NOT_RUN
+    execution = ToolExecution(call, ToolResult.error(text), round_.key(slot), outcome)
+    run.record(execution)
+    return execution
+
+
+# ---------------------------------------------------------------- undoing
+
+
+async def undo_all(run: Run, failed_tool: str) -> None:
+    """Undo everything done so far because a tool failed; the run goes on (spec 11.3)."""
+    notes: list[str] = []
+    reason = UndoReason.TOOL_FAILED
+    _emit_all(run, await _undo(run, run.ledger.take(), f"tool {failed_tool!r} failed", reason, notes))
+    if run.interrupt is not None:
+        raise run.interrupt
+
+
+async def undo_some(run: Run, keys: Sequence[str]) -> None:
+    """Undo these calls alone, whatever the policy is: nobody will ever see their results (spec 7.8.2, D-17)."""
+    entries = run.ledger.take(keys)
+    if run.settings.undo is not UndoPolicy.OFF:
+        why = "its call is not part of the final reply"
+        _emit_all(run, await _undo(run, entries, why, UndoReason.TOOL_FAILED, []))
+
+
+async def _undo(run: Run, entries: Iterable[Entry], why: str, reason: UndoReason, notes: list[str]) -> list[ToolUndone]:
+    if run.settings.undo is UndoPolicy.OFF:
+        return []
+    undone = [await undo_entry(run, entry) for entry in entries]
+    if undone:
+        try:
+            await _correct(run, undone, why)
+        except BaseException as error:
+            _note(notes, run, "results in the memory could not be corrected", error)
+    return [ToolUndone(run_id=run.run_id, path=run.path, execution=execution, reason=reason) for execution in undone]
+
+
+async def _correct(run: Run, undone: Sequence[ToolExecution[Any]], why: str) -> None:
+    """Rewrite what the model reads of calls that were undone (spec 11.5)."""
+    changes: list[tuple[Message, Message]] = []
+    for execution in sorted(undone, key=lambda execution: run.places.get(execution.key, -1)):
+        place = run.places.get(execution.key)
+        if place is None:
+            continue
+        old = run.messages[place]
+        assert isinstance(old, ToolMessage)
+        new = ToolMessage(old.call_id, old.tool_name, (TextContent(_truth(execution, why)),), True, old.attributes)
+        run.messages[place] = new
+        if place < run.saved:
+            changes.append((old, new))
+    if changes and run.memory is not None:
+        view = await UseMemory(run.memory, "messages")
+        await UseMemory(run.memory, "set", replaced_from_the_end(view, changes))
+
+
+def _truth(execution: ToolExecution[Any], why: str) -> str:
+    name = execution.call.name
+    if execution.undo is None or execution.undo.is_undone:
+        return f"Tool {name!r} had succeeded, but it was undone because {why}."
+    return f"Tool {name!r} had succeeded. Undoing it because {why} was attempted and failed: its effect may stand."
+
+
+def replaced_from_the_end(view: Sequence[Message], changes: Sequence[tuple[Message, Message]]) -> list[Message]:
+    """The view with each old message replaced by its new one, matched from the end (spec 11.5.3, 11.5.4).
+
+    Messages of a run are the last ones of its conversation, and a window drops only from the front: so walking
+    back through both finds the right one even where ids are missing or repeated. Evicted ones are not found.
+    """
+    result = list(view)
+    end = len(result)
+    for old, new in reversed(changes):
+        for index in range(end - 1, -1, -1):
+            if result[index] == old:
+                result[index] = new
+                end = index
+                break
+    return result
+
+
+# ---------------------------------------------------------------- memory and events
+
+
+async def save(run: Run) -> None:
+    """Bring to the memory what it does not have yet, as one batch (spec 7.10.3)."""
+    if run.memory is not None and run.saved < len(run.messages):
+        batch = run.messages[run.saved :]
+        if len(batch) == 1:
+            await UseMemory(run.memory, "add", batch[0])
+        else:
+            await UseMemory(run.memory, "add_all", batch)
+        run.saved += len(batch)
+
+
+def _emit_all(run: Run, events: Iterable[Event]) -> None:
+    if not run.listening:
+        return
+    for event in events:
+        try:
+            run.emit(event)
+        except Exception as error:
+            # Giving up must not stop half-way because a listener may stop runs.
+            if not run.given_up:
+                raise
+            del error

@@ -1,0 +1,331 @@
+"""The loop: model, tools, model, until there is an answer. One coroutine for every mode; it does no I/O.
+
+Read it from ``run_loop`` down. It awaits effects (``_effects``), which a driver answers; one call is run by
+``_call.execute``; what happens when a run ends without a result is in ``_giveup``.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
+
+from ._books import Round, Run
+from ._call import execute
+from ._effects import Ask, CallModel, Core, RunTools, Shielded, UseMemory
+from ._giveup import book_round, give_up, save, undo_all, undo_some
+from .errors import (
+    CallLimitError,
+    ConsecutiveErrorsError,
+    EmptyReplyError,
+    ReplyCutOffError,
+    RoundLimitError,
+    Suspended,
+    TimeLimitError,
+    TokenLimitError,
+)
+from .events import (
+    ArgumentRepaired,
+    LimitWarning,
+    RequestIssued,
+    ResponseReceived,
+    RunFinished,
+    RunStarted,
+)
+from .messages import AssistantMessage, ChatRequest, ChatResponse, FinishReason, ToolCall, ToolChoice
+from .policies import UndoPolicy, returns_immediately
+from .tools._tool import Repair, ReturnBehavior, ToolExecution
+
+__all__ = ["Answer", "abandon", "finished", "known_name", "run_loop"]
+
+
+class Answer(NamedTuple):
+    """What ended the run: the last response, and whether tools ended it instead of the model (spec 7.9)."""
+
+    response: ChatResponse
+    immediate: bool
+
+
+async def run_loop(run: Run) -> Answer:
+    """The whole run. On any way out but an answer, what was done is dealt with before the failure surfaces."""
+    try:
+        return await _rounds(run)
+    except Suspended:
+        raise
+    except BaseException as failure:
+        await Shielded(give_up(run, failure))
+        if run.interrupt is not None and run.interrupt is not failure:
+            raise run.interrupt from failure
+        raise
+
+
+async def abandon(run: Run, failure: BaseException) -> None:
+    """Give up a run whose answer came too late to be delivered (spec 11.7.3)."""
+    await Shielded(give_up(run, failure))
+
+
+async def _rounds(run: Run) -> Answer:
+    if run.listening:
+        run.emit(RunStarted(run_id=run.run_id, path=run.path, memory_id=run.memory_id))
+    if run.memory is not None and run.system is not None:
+        await UseMemory(run.memory, "add", run.system)
+    await save(run)
+    while True:
+        request = await _request(run)
+        response = await _ask(run, request)
+        round_ = run.round
+        assert round_ is not None
+        if not round_.order:
+            if _is_empty_reply(run, response):
+                continue
+            return await _finish(run, response)
+        if response.finish_reason is FinishReason.LENGTH:
+            await _answer_cut_off(run, round_)
+            continue
+        _check_before_tools(run, round_)
+        await RunTools(round_, partial(execute, run, round_))
+        if await _settle_round(run, round_):
+            return _ended(run, response, immediate=True)
+        run.intermediate.append(response)
+
+
+# ---------------------------------------------------------------- one request (spec 7.7)
+
+
+async def _request(run: Run) -> ChatRequest:
+    if run.memory is None:
+        messages = (*run.history, *run.messages)
+    else:
+        messages = tuple(await UseMemory(run.memory, "messages"))
+    request = ChatRequest(messages, run.request_parameters)
+    if run.settings.transform_request is not None:
+        # The transformed request is sent and forgotten, so that edits do not pile up (spec 7.7.2).
+        request = await Ask(run.settings.transform_request, request, run.memory_id)
+    return request
+
+
+async def _ask(run: Run, request: ChatRequest) -> ChatResponse:
+    _check_going_on(run)
+    run.requests_made += 1
+    round_ = run.round = Round(run.requests_made)
+    if run.listening:
+        number = run.requests_made
+        run.emit(RequestIssued(run_id=run.run_id, path=run.path, number=number, request=request))
+    response = await CallModel(request, partial(_start_early, run, round_))
+    run.usage = response.usage if run.usage is None else run.usage + response.usage
+    message = _with_known_names(run, response.message)
+    if message is not response.message:
+        response = replace(response, message=message)
+    round_.receive(message)
+    if run.listening:
+        number = run.requests_made
+        event = ResponseReceived(run_id=run.run_id, path=run.path, number=number, request=request, response=response)
+        run.emit(event)
+    run.check_cancelled()
+    return response
+
+
+def _check_going_on(run: Run) -> None:
+    run.check_cancelled()
+    seconds = run.settings.limits.seconds
+    if seconds is not None and run.now() - run.started_at > seconds:
+        raise TimeLimitError(f"the run took longer than Limits(seconds={seconds!r}) allows")
+
+
+def _start_early(run: Run, round_: Round, index: int, call: ToolCall) -> Core[None] | None:
+    """A core for a call of a reply that is still going on, if it may start now (design 3)."""
+    name = known_name(run, call.name)
+    if name != call.name:
+        call = replace(call, name=name)
+    tool, limits = run.settings.tools.get(name), run.settings.limits
+    may_start = (
+        run.parallel is not False
+        and not call.executed_by_provider
+        and (run.settings.early_start == "all" or (tool is not None and tool.repeat == "safe"))
+        and run.settings.early_start != "off"
+        and (tool is None or not tool.exclusive)
+        and (limits.rounds is None or run.rounds_made < limits.rounds)
+        and (limits.calls is None or run.calls_made + len(round_.calls) < limits.calls)
+        and (limits.seconds is None or run.now() - run.started_at <= limits.seconds)
+        and (limits.tokens is None or _tokens(run) <= limits.tokens)
+        and not run.token.is_cancelled
+        and index not in round_.calls
+    )
+    if not may_start:
+        return None
+    round_.calls[index] = call
+    round_.started.add(index)
+    return execute(run, round_, index)
+
+
+def known_name(run: Run, name: str) -> str:
+    """The tool that the model means, if only white space, a prefix or a special token differs (spec 10.1)."""
+    tools = run.settings.tools
+    if name in tools:
+        return name
+    bare = name.split("<|", 1)[0].strip()
+    for candidate in (bare, bare.removeprefix("functions."), bare.removeprefix("tools.")):
+        if candidate in tools:
+            return candidate
+    return name
+
+
+def _with_known_names(run: Run, message: AssistantMessage) -> AssistantMessage:
+    # The repaired name is what history keeps, or a stray newline would grow with every turn.
+    if all(call.name in run.settings.tools for call in message.tool_calls):
+        return message
+    calls: list[ToolCall] = []
+    for call in message.tool_calls:
+        name = known_name(run, call.name)
+        if name != call.name and not call.executed_by_provider:
+            fixed = replace(call, name=name)
+            if run.listening:
+                repair = Repair("name", call.name, name)
+                run.emit(ArgumentRepaired(run_id=run.run_id, path=run.path, call=fixed, repair=repair))
+            call = fixed
+        calls.append(call)
+    return message if tuple(calls) == message.tool_calls else replace(message, tool_calls=tuple(calls))
+
+
+# ---------------------------------------------------------------- odd replies
+
+
+def _is_empty_reply(run: Run, response: ChatResponse) -> bool:
+    """A reply that says it asks for tools and holds none is asked for once more, then refused."""
+    if response.finish_reason is not FinishReason.TOOL_EXECUTION or response.message.text:
+        return False
+    if response.message.tool_calls:
+        return False  # the provider ran them itself: that is an answer
+    run.empty_replies += 1
+    if run.empty_replies > 1:
+        raise EmptyReplyError("the model said that it asks for tools, but its reply held no call and no text, twice")
+    return True
+
+
+_CUT_OFF = "your reply was cut off by its token limit, so none of its calls ran. Ask again, more briefly"
+
+
+async def _answer_cut_off(run: Run, round_: Round) -> None:
+    """No call of a reply that was cut off runs, whole or not: each is told so, and the model may try once more."""
+    round_.stopped, round_.why_not_run = True, _CUT_OFF
+    await RunTools(round_, partial(execute, run, round_))  # waits for calls that were already running
+    book_round(run, round_)
+    failure = round_.first_failure
+    if failure is not None:
+        raise failure
+    run.cut_offs += 1
+    if run.cut_offs > 1:
+        raise ReplyCutOffError("the model's reply was cut off by its token limit twice; raise max_output_tokens")
+    await save(run)
+    room = run.request_parameters.max_output_tokens
+    if isinstance(room, int):
+        run.request_parameters = replace(run.request_parameters, max_output_tokens=2 * room)
+
+
+# ---------------------------------------------------------------- a round of tools (spec 7.3)
+
+
+def _tokens(run: Run) -> int:
+    return 0 if run.usage is None else run.usage.total or 0
+
+
+def _check_before_tools(run: Run, round_: Round) -> None:
+    """Limits are looked at before anything runs, so a refused round has no effects (spec 7.2)."""
+    limits = run.settings.limits
+    asked = len(round_.order)
+    round_.why_not_run = "a limit of the run was reached"
+    if limits.rounds is not None and run.rounds_made >= limits.rounds:
+        raise RoundLimitError(f"the model asked for tools after {limits.rounds} rounds, which Limits(rounds=…) forbids")
+    if limits.calls is not None and run.calls_made + asked > limits.calls:
+        made = f"{run.calls_made} calls were made and {asked} more were asked for"
+        raise CallLimitError(f"{made}; Limits(calls={limits.calls}) forbids that")
+    if limits.tokens is not None and _tokens(run) > limits.tokens:
+        raise TokenLimitError(f"the run used {_tokens(run)} tokens; Limits(tokens={limits.tokens}) forbids going on")
+    round_.why_not_run = "the round ended before"
+    _check_going_on(run)
+    run.rounds_made += 1
+    run.calls_made += asked
+
+
+async def _settle_round(run: Run, round_: Round) -> bool:
+    """Book the round, undo if policy says so, save; gives whether the run ends here (spec 7.3, steps 6 to 11)."""
+    if round_.orphans:
+        await _drop_orphans(run, round_)
+    executions = book_round(run, round_)
+    failed = [execution for execution in executions if execution.result.is_error]
+    if failed:
+        await _after_failures(run, failed)
+    run.cut_offs = run.empty_replies = 0
+    failure = round_.first_failure
+    if failure is not None:
+        raise failure
+    run.check_cancelled()
+    await save(run)
+    if run.rounds_made == 1 and run.settings.relax_tool_choice:
+        _relax_tool_choice(run)
+    if failed:
+        _check_consecutive(run, executions, failed)
+        return False
+    run.errors_in_a_row = 0
+    tools = run.settings.tools
+    behaviors = [tools[e.call.name].returns if e.call.name in tools else ReturnBehavior.TO_MODEL for e in executions]
+    return returns_immediately(False, behaviors)
+
+
+async def _after_failures(run: Run, failed: list[ToolExecution[Any]]) -> None:
+    settings = run.settings
+    if settings.undo is UndoPolicy.ON_TOOL_ERROR:
+        triggers = [execution for execution in failed if settings.undo_when(execution)]
+        if triggers:
+            await undo_all(run, triggers[0].call.name)
+    if settings.on_tool_error is not None:
+        await Ask(settings.on_tool_error, run.context(failed[0].call, failed[0].key))
+
+
+async def _drop_orphans(run: Run, round_: Round) -> None:
+    """Calls that were started early and do not stand in the final reply: their effects are taken back (D-17)."""
+    names = [round_.calls[slot].name for slot in round_.orphans]
+    await undo_some(run, [round_.key(slot) for slot in round_.orphans])
+    if run.listening:
+        text = f"calls of {names!r} were started early and are not part of the final reply; their results are dropped"
+        run.emit(LimitWarning(run_id=run.run_id, path=run.path, text=text))
+
+
+def _relax_tool_choice(run: Run) -> None:
+    # A forced choice that stays in force could only ever end by a limit (spec 7.7.3, D-19).
+    if run.request_parameters.tool_choice is ToolChoice.REQUIRED:
+        run.request_parameters = replace(run.request_parameters, tool_choice=ToolChoice.AUTO)
+
+
+def _check_consecutive(run: Run, executions: list[ToolExecution[Any]], failed: list[ToolExecution[Any]]) -> None:
+    run.errors_in_a_row = run.errors_in_a_row + 1 if len(failed) == len(executions) else 0
+    limit = run.settings.limits.consecutive_errors
+    if limit is not None and run.errors_in_a_row >= limit:
+        names = sorted({execution.call.name for execution in failed})
+        last = failed[-1].result.contents
+        raise ConsecutiveErrorsError(
+            f"every call failed in {limit} rounds in a row, last {names!r}: {last!r}. "
+            "Limits(consecutive_errors=…) sets how many are allowed"
+        )
+
+
+# ---------------------------------------------------------------- the end
+
+
+async def _finish(run: Run, response: ChatResponse) -> Answer:
+    run.round = None
+    run.messages.append(response.message)
+    await save(run)
+    return _ended(run, response, immediate=False)
+
+
+def _ended(run: Run, response: ChatResponse, *, immediate: bool) -> Answer:
+    run.check_cancelled()
+    return Answer(response, immediate)
+
+
+def finished(run: Run, answer: Answer) -> RunFinished:
+    """The event of a run whose answer has been delivered: until then a cancellation may still win (spec 11.7)."""
+    output = None if answer.immediate else answer.response.message.text
+    return RunFinished(run_id=run.run_id, path=run.path, output=output, response=answer.response, usage=run.usage)

@@ -1,0 +1,196 @@
+"""The options of agents and runs: their names, types and defaults in one place, checked before any model is called."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal, TypedDict
+
+from ._books import CancelToken, Hooks, Settings
+from .errors import UserError, closest_names
+from .events import Listener, Listeners
+from .memory._base import ChatMemory
+from .messages import ChatParameters, Message
+from .policies import EarlyStart, ErrorHandler, ErrorPolicy, Limits, UndoPolicy, undo_on_real_failure
+from .tools._tool import Parameters, Tool, ToolExecution
+
+__all__ = ["AgentOptions", "RunOptions", "checked", "parallel_of", "settings_of"]
+
+
+class AgentOptions(TypedDict, total=False):
+    """What ``Agent(model, …)`` takes by name; its docstring explains each."""
+
+    tools: Iterable[Any]
+    instructions: str | None
+    memory: ChatMemory | Callable[[Any], ChatMemory] | None
+    limits: Limits
+    parallel: bool | int | None
+    early_start: EarlyStart
+    authorise: Callable[..., Any] | None
+    on_error: ErrorPolicy | ErrorHandler
+    undo: UndoPolicy | None
+    undo_when: Callable[[ToolExecution[Any]], bool]
+    undo_timeout: float | None
+    drain_timeout: float
+    on_abort: Literal["complete", "discard"]
+    on_tool_error: Callable[..., Any] | None
+    before_tool: Callable[..., Any] | None
+    after_tool: Callable[..., Any] | None
+    listeners: Listeners | Iterable[Listener]
+    transform_request: Callable[..., Any] | None
+    relax_tool_choice: bool
+    chat_parameters: ChatParameters
+    stream_buffer: int
+    clock: Callable[[], float]
+    new_id: Callable[[], str]
+
+
+class RunOptions(TypedDict, total=False):
+    """What ``run``, ``arun``, ``stream`` and ``astream`` take by name; ``Agent.run`` explains each."""
+
+    memory_id: Any
+    history: Sequence[Message]
+    parameters: Parameters | Mapping[str, Any]
+    chat_parameters: ChatParameters
+    parallel: bool | int | None
+    cancel: CancelToken
+    before_tool: Callable[..., Any] | None
+    after_tool: Callable[..., Any] | None
+    listeners: Iterable[Listener]
+
+
+def new_id() -> str:
+    """A fresh run id."""
+    return uuid.uuid4().hex
+
+
+AGENT_DEFAULTS = AgentOptions(
+    tools=(),
+    instructions=None,
+    memory=None,
+    limits=Limits(),
+    parallel=None,
+    early_start="safe",
+    authorise=None,
+    on_error=ErrorPolicy(),
+    undo=None,
+    undo_when=undo_on_real_failure,
+    undo_timeout=60.0,
+    drain_timeout=30.0,
+    on_abort="complete",
+    on_tool_error=None,
+    before_tool=None,
+    after_tool=None,
+    listeners=(),
+    transform_request=None,
+    relax_tool_choice=True,
+    chat_parameters=ChatParameters(),
+    stream_buffer=64,
+    clock=time.time,
+    new_id=new_id,
+)
+
+# What an option must be, where its type alone decides.
+_TYPES: dict[str, type | tuple[type, ...]] = {
+    "limits": Limits,
+    "instructions": (str, type(None)),
+    "undo": (UndoPolicy, type(None)),
+    "chat_parameters": ChatParameters,
+    "relax_tool_choice": bool,
+    "cancel": CancelToken,
+    "parameters": (Parameters, Mapping),
+}
+_CHOICES: dict[str, tuple[str, ...]] = {"early_start": ("safe", "all", "off"), "on_abort": ("complete", "discard")}
+_SECONDS = ("undo_timeout", "drain_timeout")
+_FUNCTIONS = (
+    "authorise",
+    "undo_when",
+    "on_tool_error",
+    "before_tool",
+    "after_tool",
+    "transform_request",
+    "clock",
+    "new_id",
+)
+
+
+def checked(options: Mapping[str, Any], known: Iterable[str], where: str) -> None:
+    """Raise ``UserError`` for the first option that is unknown or cannot work, naming it and what was expected."""
+    names = sorted(known)
+    for name, value in options.items():
+        if name not in names:
+            close = closest_names(name, names, most=1)
+            hint = f"did you mean {close[0]!r}?" if close else f"the options are {names!r}"
+            raise UserError(f"{where} has no option {name!r}; {hint}")
+        expected = _complaint(name, value)
+        if expected is not None:
+            raise UserError(f"{where}: {name}={value!r}; expected {expected}")
+
+
+def _complaint(name: str, value: Any) -> str | None:
+    if name in _TYPES and not isinstance(value, _TYPES[name]):
+        kinds = _TYPES[name] if isinstance(_TYPES[name], tuple) else (_TYPES[name],)
+        return " or ".join("None" if kind is type(None) else kind.__name__ for kind in kinds)
+    if name in _CHOICES and value not in _CHOICES[name]:
+        return f"one of {_CHOICES[name]!r}"
+    if name in _SECONDS and not _is_seconds(value, may_be_none=name == "undo_timeout"):
+        return "seconds, at least 0"
+    if name in _FUNCTIONS and value is not None and not callable(value):
+        return "a function"
+    if name == "on_error" and not (isinstance(value, ErrorPolicy) or callable(value)):
+        return "an ErrorPolicy, or a function of an error and its context"
+    if name == "parallel" and not (value is None or (isinstance(value, int) and (isinstance(value, bool) or value > 0))):
+        return "True, False, None, or how many calls may run at once (at least 1)"
+    if name == "stream_buffer" and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+        return "how many events may wait for the consumer (at least 1)"
+    return None
+
+
+def _is_seconds(value: Any, *, may_be_none: bool) -> bool:
+    if value is None:
+        return may_be_none
+    return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
+
+
+def parallel_of(chosen: bool | int | None, *, is_async: bool) -> bool | int:
+    """How many calls of a round may run at once; the one default in which modes differ (spec 8.2, 8.4)."""
+    if chosen is None:
+        return is_async
+    return False if chosen == 1 and chosen is not True else chosen
+
+
+def settings_of(options: AgentOptions, tools: Sequence[Tool]) -> Settings:
+    """The settings of an agent from its checked options and collected tools."""
+    on_error = options["on_error"]
+    undo = options["undo"]
+    if undo is None:
+        # As soon as a tool can be undone, giving a run up undoes it; a mere tool error does not (spec 11.1.6).
+        undo = UndoPolicy.ON_GIVE_UP if any(tool.undo is not None for tool in tools) else UndoPolicy.OFF
+    return Settings(
+        tools={tool.name: tool for tool in tools},
+        specs=tuple(tool.spec for tool in tools),
+        limits=options["limits"],
+        errors=on_error if isinstance(on_error, ErrorPolicy) else ErrorPolicy(execution=on_error),
+        undo=undo,
+        undo_when=options["undo_when"],
+        undo_timeout=options["undo_timeout"],
+        drain_timeout=options["drain_timeout"],
+        early_start=options["early_start"],
+        authorise=options["authorise"],
+        hooks=hooks_of(options["before_tool"], options["after_tool"]),
+        transform_request=options["transform_request"],
+        relax_tool_choice=options["relax_tool_choice"],
+        on_abort=options["on_abort"],
+        on_tool_error=options["on_tool_error"],
+    )
+
+
+def hooks_of(before: Callable[..., Any] | None, after: Callable[..., Any] | None, first: Hooks = Hooks()) -> Hooks:
+    """These hooks, behind the ones that come first."""
+    if before is None and after is None:
+        return first
+    return Hooks(
+        (*first.before, *(() if before is None else (before,))),
+        (*first.after, *(() if after is None else (after,))),
+    )

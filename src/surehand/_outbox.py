@@ -1,0 +1,107 @@
+"""Where events wait for the consumer of a stream: bounded, so that a slow consumer slows the run, and lossless."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+
+from .events import Event
+
+__all__ = ["AsyncOutbox", "Outbox"]
+
+
+class Outbox:
+    """For blocking streams. Worker threads wait while it is full; the consumer's own thread never does."""
+
+    def __init__(self, bound: int, wake: Callable[[], None]) -> None:
+        self._events: deque[Event] = deque()
+        self._bound = bound
+        self._room = threading.Condition()
+        self._consumer = threading.get_ident()
+        self._wake = wake
+        self._closing = False
+
+    def put(self, event: Event) -> None:
+        """Add an event; may wait for the consumer."""
+        if threading.get_ident() == self._consumer:
+            self._events.append(event)
+            return
+        with self._room:
+            self._room.wait_for(lambda: self._closing or len(self._events) < self._bound)
+            self._events.append(event)
+        self._wake()
+
+    def adopt(self) -> None:
+        """The calling thread consumes from now on."""
+        self._consumer = threading.get_ident()
+
+    def close(self) -> None:
+        """Nobody may be waiting any more: from now on nothing waits for room."""
+        with self._room:
+            self._closing = True
+            self._room.notify_all()
+
+    def pending(self) -> Iterator[Event]:
+        """Takes the events out, oldest first."""
+        while self._events:
+            yield self._events.popleft()
+            if len(self._events) < self._bound:
+                with self._room:
+                    self._room.notify_all()
+
+
+class AsyncOutbox:
+    """For event streams on asyncio: the run waits at its next step while it is full."""
+
+    def __init__(self, bound: int) -> None:
+        self._events: deque[Event] = deque()
+        self._bound = bound
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
+        self._arrived = asyncio.Event()
+        self._room = asyncio.Event()
+        self._closing = False
+
+    def put(self, event: Event) -> None:
+        """Add an event, from any thread; never waits (the run waits in ``make_room``)."""
+        self._events.append(event)
+        if threading.get_ident() == self._thread:
+            self._arrived.set()
+        else:
+            self._loop.call_soon_threadsafe(self._arrived.set)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the run should wait."""
+        return len(self._events) >= self._bound and not self._closing
+
+    async def make_room(self) -> None:
+        """Wait until the consumer has caught up, or has left."""
+        while self.is_full:
+            self._room.clear()
+            await self._room.wait()
+
+    def close(self) -> None:
+        """The consumer has left or the run is ending: nothing waits for room any more."""
+        self._closing = True
+        self._room.set()
+
+    def end(self) -> None:
+        """No more events will come."""
+        self._arrived.set()
+
+    def take(self) -> Event | None:
+        """The oldest event, or nothing."""
+        if not self._events:
+            return None
+        event = self._events.popleft()
+        self._room.set()
+        return event
+
+    async def arrival(self) -> None:
+        """Wait until there may be something to take."""
+        self._arrived.clear()
+        if not self._events:
+            await self._arrived.wait()

@@ -1,0 +1,288 @@
+"""Performs effects in blocking modes: on the caller's thread, on pool threads for parallel rounds."""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import Future
+from contextlib import closing
+from typing import Any
+
+from ._books import Run
+from ._colour import pool, portal, uncarried
+from ._drive import drive, exhaust
+from ._effects import Ask, CallModel, Core, Drain, Effect, RunBody, RunTools, RunUndo, Shielded, UseMemory
+from ._interrupts import held_interrupts
+from ._outbox import Outbox
+from ._pieces import Model, broken_stream, event_of
+from ._schedule import Schedule, width_of
+from .errors import ToolExecutionError, ToolTimeout
+from .events import Event
+from .messages import ChatResponse, ResponseDone, ToolCallReady
+
+__all__ = ["Blocking", "awaited", "settled"]
+
+_EVENT, _CANCELLED = -1, -2  # what may be in the wake queue besides the slot of a call that has settled
+
+
+class Blocking:
+    """Performs the effects of one run. ``outbox`` is where a stream's events wait; a plain run has none."""
+
+    def __init__(self, run: Run, model: Model, *, outbox_size: int | None = None) -> None:
+        self._run = run
+        self._model = model
+        self._wake: queue.SimpleQueue[int] = queue.SimpleQueue()
+        self.outbox = None if outbox_size is None else Outbox(outbox_size, lambda: self._wake.put(_EVENT))
+        self._schedule: Schedule | None = None
+        self.inner = _Inner(self)
+        self.at_once: dict[type[Effect[Any]], Callable[[Any], Any]] = {
+            RunBody: self._run_body,
+            Ask: self._ask,
+            UseMemory: self._use_memory,
+            RunUndo: self._run_undo,
+            Drain: self._drain,
+            Shielded: self._shielded,
+        }
+        self.in_steps: dict[type[Effect[Any]], Callable[[Any], Generator[Event, None, Any]]] = {
+            RunTools: self._run_tools
+        }
+        if self.outbox is None:
+            self.at_once[CallModel] = self._call_model
+        else:
+            self.in_steps[CallModel] = self._stream_model
+        run.token.on_cancel(lambda: self._wake.put(_CANCELLED))
+
+    def pending(self) -> Iterator[Event]:
+        """The events that wait to be delivered."""
+        return iter(()) if self.outbox is None else self.outbox.pending()
+
+    # ------------------------------------------------------------ model
+
+    def _call_model(self, effect: CallModel) -> ChatResponse:
+        return self._model.generate(effect.request)
+
+    def _stream_model(self, effect: CallModel) -> Generator[Event, None, ChatResponse]:
+        run = self._run
+        with closing(_closable(self._model.stream(effect.request))) as pieces:
+            for piece in pieces:
+                if isinstance(piece, ResponseDone):
+                    return piece.response
+                event = event_of(run, piece)
+                if event is not None:
+                    run.emit(event)
+                if isinstance(piece, ToolCallReady) and self._parallel_schedule() is not None:
+                    self._start_early(effect, piece)
+                yield from self.pending()
+                run.check_cancelled()
+        raise broken_stream()
+
+    def _start_early(self, effect: CallModel, piece: ToolCallReady) -> None:
+        core = effect.start(piece.index, piece.call)
+        schedule = self._schedule
+        if core is not None and schedule is not None:
+            schedule.started(piece.index)
+            self._start(piece.index, core)
+
+    # ------------------------------------------------------------ rounds
+
+    def _parallel_schedule(self) -> Schedule | None:
+        round_, run = self._run.round, self._run
+        if run.parallel is False or round_ is None:
+            return None
+        if self._schedule is None or self._schedule.round is not round_:
+            self._schedule = Schedule(round_, run.settings.tools, width_of(run.parallel))
+        return self._schedule
+
+    def _run_tools(self, effect: RunTools) -> Generator[Event, None, None]:
+        round_, run = effect.round, self._run
+        pending = round_.pending
+        schedule = self._schedule if self._schedule is not None and self._schedule.round is round_ else None
+        if run.parallel is False or (len(pending) < 2 and (schedule is None or schedule.is_idle)):
+            for slot in pending:
+                if round_.stopped or run.token.is_cancelled:
+                    return
+                yield from drive(effect.execute(slot), self)
+            return
+        schedule = self._parallel_schedule()
+        assert schedule is not None
+        schedule.admit(pending)
+        self._start_all(schedule, effect)
+        while not schedule.is_idle:
+            signal = self._wake.get()
+            if signal >= 0:
+                schedule.settled(signal)
+                self._start_all(schedule, effect)
+            yield from self.pending()
+            run.check_cancelled()
+
+    def _start_all(self, schedule: Schedule, effect: RunTools) -> None:
+        for slot in schedule.next_slots():
+            self._start(slot, effect.execute(slot))
+
+    def _start(self, slot: int, core: Core[None]) -> None:
+        future = pool().submit(lambda: exhaust(drive(core, self.inner)))
+        future.add_done_callback(lambda _: self._wake.put(slot))
+
+    def _drain(self, effect: Drain) -> None:
+        schedule = self._schedule
+        if schedule is None:
+            return
+        deadline = time.monotonic() + effect.seconds
+        while not schedule.is_idle:
+            try:
+                signal = self._wake.get(timeout=max(0.0, deadline - time.monotonic()))
+            except queue.Empty:
+                return
+            if signal >= 0:
+                schedule.settled(signal)
+
+    def _shielded(self, effect: Shielded[Any]) -> Any:
+        if self.outbox is not None:
+            self.outbox.close()  # a worker that waits for the consumer would never settle
+        with held_interrupts(self._run):
+            return exhaust(drive(effect.core, self.inner))
+
+    # ------------------------------------------------------------ bodies
+
+    def _run_body(self, effect: RunBody) -> Any:
+        tool, body = effect.tool, effect.tool.body
+        if tool.timeout is not None:
+            return self._run_timed(effect, tool.timeout)
+        if not body.is_async:
+            try:
+                value = body.call(effect.arguments, effect.context)
+            except StopIteration as error:
+                raise _unraisable(tool.name, error) from error
+            return awaited(value) if hasattr(value, "__await__") else value
+        return awaited(body.call(effect.arguments, effect.context))
+
+    def _run_timed(self, effect: RunBody, timeout: float) -> Any:
+        body = effect.tool.body
+        if body.is_async:
+            future = portal().submit(_coroutine(body.call(effect.arguments, effect.context)))
+        else:
+            future = pool().submit(lambda: settled(body.call(effect.arguments, effect.context)))
+        in_time = False
+        try:
+            in_time = finished_in_time(future, timeout)
+        finally:  # an interrupt while waiting leaves the body running just as a timeout does
+            if not in_time:
+                if body.is_async:
+                    future.cancel()
+                future.add_done_callback(lambda done: finish_late(done, effect, self.inner))
+        if not in_time:
+            raise ToolTimeout(f"tool {effect.tool.name!r} did not finish within its timeout of {timeout} s")
+        return _result_of(future)
+
+    def _run_undo(self, effect: RunUndo) -> None:
+        entry = effect.entry
+        undo = entry.tool.undo
+        assert undo is not None
+        timeout = effect.timeout if undo.timeout is None else undo.timeout
+
+        def call() -> Any:
+            return undo.call(entry.execution, entry.arguments, entry.context)
+
+        if not undo.is_async and undo.timeout is None and entry.tool.timeout is None and not self._run.parallel:
+            # Where the body ran: what it holds (a database connection, say) may be bound to this thread.
+            settled(call())
+            return
+        future = portal().submit(_coroutine(call())) if undo.is_async else pool().submit(lambda: settled(call()))
+        if not finished_in_time(future, timeout):
+            future.cancel()
+            raise ToolTimeout(f"undoing {entry.tool.name!r} did not finish within {timeout} s; it may have happened")
+        _result_of(future)
+
+    # ------------------------------------------------------------ the rest
+
+    def _ask(self, effect: Ask) -> Any:
+        return settled(effect.function(*effect.args))
+
+    def _use_memory(self, effect: UseMemory) -> Any:
+        return settled(getattr(effect.memory, effect.operation)(*effect.args))
+
+
+class _Inner:
+    """The same performer for cores that run inside it, on worker threads or shielded: their events only wait."""
+
+    def __init__(self, outer: Blocking) -> None:
+        self._outer = outer
+        self.in_steps: dict[type[Effect[Any]], Callable[[Any], Generator[Event, None, Any]]] = {}
+
+    @property
+    def at_once(self) -> dict[type[Effect[Any]], Callable[[Any], Any]]:
+        return self._outer.at_once
+
+    def pending(self) -> Iterator[Event]:
+        return iter(())
+
+
+# ---------------------------------------------------------------- awaitables and futures
+
+
+async def _coroutine(awaitable: Any) -> Any:
+    return await awaitable
+
+
+def awaited(awaitable: Any) -> Any:
+    """The result of an awaitable, from blocking code."""
+    try:
+        return portal().call(_coroutine(awaitable))
+    except BaseException as error:
+        raise uncarried(error) from error.__cause__
+
+
+def settled(value: Any) -> Any:
+    """The value, or the result of the awaitable that it is, from blocking code."""
+    return awaited(value) if hasattr(value, "__await__") else value
+
+
+def _unraisable(name: str, error: BaseException) -> ToolExecutionError:
+    # Python turns a StopIteration that crosses a generator into a RuntimeError, which would hide the tool's name.
+    return ToolExecutionError(f"tool {name!r} raised {type(error).__name__}")
+
+
+def finished_in_time(future: Future[Any], timeout: float | None) -> bool:
+    """Wait for the future, at most ``timeout`` seconds; gives whether it is done, whatever its outcome."""
+    try:
+        future.exception(timeout)
+    except TimeoutError:
+        return future.done()
+    except BaseException:
+        if not future.done():
+            raise
+    return True
+
+
+def _result_of(future: Future[Any]) -> Any:
+    try:
+        return future.result()
+    except StopIteration as error:
+        raise _unraisable("…", error) from error
+    except BaseException as error:
+        raise uncarried(error) from error.__cause__
+
+
+def finish_late(future: Future[Any], effect: RunBody, io: Any) -> None:
+    """A body has outlived its timeout and is done now: let its core see to it, on this thread."""
+    if future.cancelled():
+        return
+    error = future.exception()
+    value = None if error is not None else future.result()
+    exhaust(drive(effect.late(value, error), io))
+
+
+def _closable(pieces: Iterator[Any]) -> Any:
+    return pieces if hasattr(pieces, "close") else _Closable(pieces)
+
+
+class _Closable:
+    def __init__(self, items: Iterator[Any]) -> None:
+        self._items = items
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._items
+
+    def close(self) -> None:
+        return None

@@ -1,0 +1,92 @@
+"""What the caller gets: the result of a run, and the report of a run that was given up."""
+
+from __future__ import annotations
+
+from typing import Any, Generic
+
+from typing_extensions import TypeVar
+
+from ._books import Run, UndoReport
+from ._loop import Answer
+from .messages import ChatResponse, FinishReason, Message, Usage
+from .tools._tool import ToolExecution
+
+__all__ = ["RunResult", "report_of"]
+
+OutputT = TypeVar("OutputT", default=str)
+
+
+class RunResult(Generic[OutputT]):
+    """A finished run (spec 2.9.1, 17.7).
+
+    ``output``: the answer's text, ``None`` when tools ended the run (``immediate``). ``messages``: what this run
+    added to the conversation, from the user's message on. ``executions``: every call, by round, in request order.
+    ``usage``: the sum over all replies. ``response``: the last reply; ``intermediate``: those before it.
+    ``undone``: what became of the effects. ``pending``: calls that wait for a decision.
+    Results are equal when all of that is, whatever the run's id.
+    """
+
+    def __init__(self, run: Run, answer: Answer) -> None:
+        self._run = run
+        self.run_id = run.run_id
+        self.immediate = answer.immediate
+        self.response: ChatResponse = answer.response
+        self.output: OutputT | None = None if answer.immediate else answer.response.message.text  # type: ignore[assignment]
+        self.messages: tuple[Message, ...] = tuple(run.messages)
+        self.executions: tuple[ToolExecution[Any], ...] = tuple(run.executions)
+        self.intermediate: tuple[ChatResponse, ...] = tuple(run.intermediate)
+        self.usage: Usage | None = run.usage
+        self.pending: tuple[Any, ...] = ()
+
+    @property
+    def finish_reason(self) -> FinishReason | None:
+        """Why the run ended: ``TOOL_EXECUTION`` when tools ended it, otherwise the last reply's reason."""
+        return FinishReason.TOOL_EXECUTION if self.immediate else self.response.finish_reason
+
+    @property
+    def undone(self) -> UndoReport:
+        """What became of the run's effects, as known now."""
+        return self._run.report()
+
+    def _said(self) -> tuple[Any, ...]:
+        return (
+            self.output,
+            self.immediate,
+            self.messages,
+            self.executions,
+            self.intermediate,
+            self.response,
+            self.usage,
+            self.pending,
+            self.undone,
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RunResult) and self._said() == other._said()
+
+    def __hash__(self) -> int:
+        return hash((self.run_id, self.output))
+
+    def __repr__(self) -> str:
+        return f"RunResult(output={self.output!r}, calls={len(self.executions)}, usage={self.usage!r})"
+
+
+def report_of(error: BaseException) -> UndoReport | None:
+    """The report of the run that was given up because of this error, found along its chain of causes.
+
+    ``report.run_id`` names the run. ``None`` if the error did not end a run.
+    """
+    seen: set[int] = set()
+    waiting: list[BaseException | None] = [error]
+    while waiting:
+        current = waiting.pop(0)
+        if current is None or id(current) in seen:
+            continue
+        seen.add(id(current))
+        run = getattr(current, "__surehand_run__", None)
+        if isinstance(run, Run):
+            return run.report()
+        waiting += [current.__cause__, current.__context__]
+        if isinstance(current, BaseExceptionGroup):
+            waiting += current.exceptions
+    return None

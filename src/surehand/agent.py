@@ -1,0 +1,234 @@
+"""The agent: a model, tools and policies, put together once and run as often as you like."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, Generic, Self, cast
+
+from msgspec import UNSET
+from msgspec.structs import replace
+from typing_extensions import TypeVar, Unpack
+
+from ._aperform import Awaiting
+from ._books import CancelToken, Run
+from ._drive import drive, exhaust
+from ._loop import Answer, finished, run_loop
+from ._options import AGENT_DEFAULTS, AgentOptions, RunOptions, checked, hooks_of, parallel_of, settings_of
+from ._perform import Blocking
+from ._results import RunResult
+from ._streams import AsyncStream, Stream
+from ._supervise import Supervisor
+from .errors import UserError
+from .events import Event, Listeners
+from .memory._base import ChatMemory
+from .messages import ChatParameters, Content, SystemMessage, UserMessage
+from .models import ChatModel, from_name
+from .tools._collect import collect_tools
+from .tools._tool import Parameters
+
+__all__ = ["Agent"]
+
+DepsT = TypeVar("DepsT", default=Any)
+OutputT = TypeVar("OutputT", default=str)
+
+Prompt = str | UserMessage | Sequence[Content]
+
+
+class Agent(Generic[DepsT, OutputT]):
+    """Runs a model with tools. Frozen once made; may be used from many threads and tasks at once.
+
+    ``model``: a ``ChatModel`` or a name such as ``"openai:gpt-5"`` or ``"local"``. ``tools``: functions, bound
+    methods, objects with ``@tool`` methods, ``Tool``s, pairs of a ``ToolSpec`` and an executor. ``instructions``:
+    the system message. ``memory``: a ``ChatMemory``, or a function that makes one for a memory id.
+    ``chat_parameters``: parameters of every request.
+
+    What a run may do: ``limits``; ``parallel`` (``True``, ``False`` or a number of calls at once; by default
+    blocking modes run tools one after another and awaitable modes at the same time); ``early_start``;
+    ``authorise(context, arguments)``, which gives ``True``, ``False`` or a reason why not;
+    ``relax_tool_choice``, whether a forced tool choice is relaxed after the first round.
+
+    What happens on failure: ``on_error`` (an ``ErrorPolicy``, or one handler for failed bodies); ``undo`` (an
+    ``UndoPolicy``, by default ``ON_GIVE_UP`` as soon as a tool has an undo); ``undo_when(execution)`` refines
+    ``ON_TOOL_ERROR``; ``undo_timeout`` and ``drain_timeout`` in seconds; ``on_abort``, ``"complete"`` or
+    ``"discard"``, says what history keeps of a round that was given up; ``on_tool_error(context)`` is told of
+    each round in which a call failed.
+
+    Watching and changing: ``before_tool(context)`` may return another ``ToolCall`` or a ``ToolResult``;
+    ``after_tool(execution, context)``; ``listeners``; ``transform_request(request, memory_id)``.
+    ``stream_buffer``: how many events may wait for a slow consumer. ``clock`` and ``new_id`` are for tests.
+    Raises ``UserError`` for any configuration that cannot work.
+    """
+
+    def __init__(self, model: ChatModel | str, **options: Unpack[AgentOptions]) -> None:
+        checked(options, AgentOptions.__annotations__, "Agent()")
+        chosen = cast(AgentOptions, {**AGENT_DEFAULTS, **options})
+        self._model = from_name(model) if isinstance(model, str) else model
+        if not isinstance(self._model, ChatModel):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise UserError(f"model={model!r}: expected a ChatModel or a name such as 'openai:gpt-5' or 'local'")
+        self._settings = settings_of(chosen, collect_tools(chosen["tools"]))
+        self._options = chosen
+        instructions = chosen["instructions"]
+        self._system = None if not instructions else SystemMessage(instructions)
+        listeners = chosen["listeners"]
+        self._listeners = listeners if isinstance(listeners, Listeners) else Listeners(*listeners)
+        self._chat_parameters = chosen["chat_parameters"].override_with(ChatParameters(tools=self._settings.specs))
+        self._memories: dict[Any, ChatMemory] = {}
+        self._memories_lock = threading.Lock()
+
+    # ------------------------------------------------------------ four ways to run
+
+    def run(self, prompt: Prompt, *, deps: DepsT | None = None, **options: Unpack[RunOptions]) -> RunResult[OutputT]:
+        """The result, blocking.
+
+        ``prompt``: text, a ``UserMessage``, or contents. ``deps``: given to tools as ``ctx.deps``. ``memory_id``:
+        which conversation. ``history``: earlier messages, for agents without a memory. ``parameters``: a bag that
+        tools may read and write. ``chat_parameters``: override the agent's for this run. ``parallel``,
+        ``before_tool``, ``after_tool``, ``listeners``: for this run. ``cancel``: a ``CancelToken``.
+
+        If the run is given up, raises what ended it, with a note; ``report_of(error)`` gives the ``UndoReport``.
+        """
+        run = self._open(prompt, deps, options, is_async=False, streams=False)
+        answer = exhaust(drive(run_loop(run), Blocking(run, self._model)))
+        return _delivered(run, answer)
+
+    async def arun(
+        self, prompt: Prompt, *, deps: DepsT | None = None, **options: Unpack[RunOptions]
+    ) -> RunResult[OutputT]:
+        """The result, awaitable; takes what ``run`` takes.
+
+        When the caller is cancelled, running tools finish and everything is dealt with before that is raised.
+        """
+        run = self._open(prompt, deps, options, is_async=True, streams=False)
+        answer = await Supervisor(run, run_loop(run), Awaiting(run, self._model)).result()
+        return _delivered(run, answer)
+
+    def stream(self, prompt: Prompt, *, deps: DepsT | None = None, **options: Unpack[RunOptions]) -> Stream[OutputT]:
+        """The run as a blocking iterator of events, inside a ``with`` block; takes what ``run`` takes."""
+        run = self._open(prompt, deps, options, is_async=False, streams=True)
+        io = Blocking(run, self._model, outbox_size=self._options["stream_buffer"])
+        assert io.outbox is not None
+        run.emit = _both(run.emit, io.outbox.put)
+        return Stream(run, io)
+
+    def astream(
+        self, prompt: Prompt, *, deps: DepsT | None = None, **options: Unpack[RunOptions]
+    ) -> AsyncStream[OutputT]:
+        """The run as an asynchronous iterator of events, inside ``async with``; takes what ``run`` takes."""
+        run = self._open(prompt, deps, options, is_async=True, streams=True)
+
+        def make_io() -> Awaiting:
+            io = Awaiting(run, self._model, outbox_size=self._options["stream_buffer"])
+            assert io.outbox is not None
+            run.emit = _both(run.emit, io.outbox.put)
+            return io
+
+        return AsyncStream(run, make_io)
+
+    # ------------------------------------------------------------ opening a run
+
+    def _open(self, prompt: Prompt, deps: Any, options: RunOptions, *, is_async: bool, streams: bool) -> Run:
+        if options:
+            checked(options, RunOptions.__annotations__, "run()")
+        memory_id = options.get("memory_id", "default")
+        memory = self._memory_of(memory_id)
+        history = options.get("history", ())
+        if memory is not None and history:
+            raise UserError("history= is for agents without a memory; this agent's memory holds the conversation")
+        listeners = self._listeners
+        if options.get("listeners"):
+            listeners = listeners.with_more(options.get("listeners", ()))
+        parallel = options.get("parallel", self._options["parallel"])
+        parameters = options.get("parameters", {})
+        return Run(
+            self._settings,
+            run_id=self._options["new_id"](),
+            history=history if self._system is None or memory is not None else (self._system, *history),
+            opening=(_user_message(prompt),),
+            system=self._system,
+            request_parameters=self._parameters_of(options),
+            parallel=parallel_of(parallel, is_async=is_async),
+            deps=deps,
+            memory=memory,
+            memory_id=memory_id,
+            parameters=parameters if isinstance(parameters, Parameters) else Parameters(parameters),
+            hooks=hooks_of(options.get("before_tool"), options.get("after_tool"), self._settings.hooks),
+            token=options.get("cancel") or CancelToken(),
+            now=self._options["clock"],
+            emit=listeners,
+            listening=streams or bool(listeners),
+        )
+
+    def _parameters_of(self, options: RunOptions) -> ChatParameters:
+        given = options.get("chat_parameters")
+        if given is None:
+            return self._chat_parameters
+        if given.tools is not UNSET:
+            raise UserError("chat_parameters.tools: tools are given to Agent(tools=…), so that their calls can be run")
+        return replace(self._chat_parameters.override_with(given), tools=self._settings.specs)
+
+    def _memory_of(self, memory_id: Any) -> ChatMemory | None:
+        memory = self._options["memory"]
+        if memory is None or isinstance(memory, ChatMemory):
+            if memory is not None and memory_id != "default":
+                raise UserError(
+                    f"memory_id={memory_id!r}, but this agent has one memory for everyone; "
+                    "give Agent(memory=…) a function that makes a memory for an id"
+                )
+            return memory
+        with self._memories_lock:
+            if memory_id not in self._memories:
+                self._memories[memory_id] = memory(memory_id)
+            return self._memories[memory_id]
+
+    # ------------------------------------------------------------ life
+
+    def close(self) -> None:
+        """Release the model's connections."""
+        self._model.close()
+
+    async def aclose(self) -> None:
+        """Release the model's connections; the awaitable form of ``close``."""
+        await self._model.aclose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+
+def _delivered(run: Run, answer: Answer) -> RunResult[Any]:
+    run.ledger.close()
+    if run.listening:
+        run.emit(finished(run, answer))
+    return RunResult(run, answer)
+
+
+def _both(first: Any, second: Any) -> Any:
+    def emit(event: Event) -> None:
+        first(event)
+        second(event)
+
+    return emit
+
+
+def _user_message(prompt: Any) -> UserMessage:
+    if isinstance(prompt, str):
+        return UserMessage.of(prompt)
+    if isinstance(prompt, UserMessage):
+        return prompt
+    if isinstance(prompt, list | tuple) and all(isinstance(part, Content) for part in cast(Sequence[Any], prompt)):
+        return UserMessage(tuple(cast(Sequence[Content], prompt)))
+    raise UserError(f"prompt={prompt!r}: expected text, a UserMessage, or a list of contents")
