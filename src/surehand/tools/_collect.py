@@ -91,9 +91,7 @@ def _collect(entry: Any, found: _Found) -> None:
 
 
 def _has_specs(entry: Any) -> TypeIs[Mapping[ToolSpec, Any]]:
-    if not isinstance(entry, Mapping):
-        return False
-    keys: list[Any] = list(cast("Mapping[Any, Any]", entry))
+    keys: tuple[Any, ...] = tuple(entry) if issubclass(type(entry), Mapping) else ()
     return bool(keys) and all(isinstance(key, ToolSpec) for key in keys)
 
 

@@ -181,7 +181,7 @@ def _declared_serializer(hint: Any) -> Callable[[Any], bytes] | None:
         adapter: TypeAdapter[Any] = TypeAdapter(hint)
     except Exception:  # a type that pydantic does not know; the value's own type decides
         return None
-    return lambda value: adapter.dump_json(value, warnings="error", serialize_as_any=True)
+    return lambda value: adapter.dump_json(value, warnings="error")
 
 
 def _is_annotated(hint: Any) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, NotRequired, get_args, get_origin
 
-from pydantic import ConfigDict, PydanticInvalidForJsonSchema, PydanticUserError, TypeAdapter
+from pydantic import PydanticInvalidForJsonSchema, PydanticUserError, TypeAdapter
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import PydanticOmit, SchemaError, SchemaValidator, ValidationError
@@ -148,7 +148,6 @@ def _adapter(fields: Mapping[str, Any], label: str) -> TypeAdapter[Any]:
 def _typed_dict_adapter(fields: Mapping[str, Any]) -> TypeAdapter[Any]:
     make: Any = TypedDict  # the checkers know only its literal form
     arguments = make("Arguments", dict(fields))
-    arguments.__pydantic_config__ = ConfigDict(arbitrary_types_allowed=False, regex_engine="python-re")
     adapter: TypeAdapter[Any] = TypeAdapter(arguments)
     if not adapter.pydantic_complete:
         adapter.rebuild(raise_errors=True)

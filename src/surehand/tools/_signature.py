@@ -211,7 +211,7 @@ def _resolved(what: str, annotation: Any, label: str, scope: tuple[dict[str, Any
     except NameError as error:
         raise UserError(
             f"{label}: {what} is annotated {annotation!r}, and the name {error.name!r} cannot be found; import it "
-            "at run time (not only under TYPE_CHECKING), or define it before the tool"
+            "at run time (not only under TYPE_CHECKING), or define it before the tool and put @tool on the tool"
         ) from error
     except Exception as error:
         raise UserError(f"{label}: {what} has an annotation that is not a type: {annotation!r} ({error})") from error

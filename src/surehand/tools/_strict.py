@@ -162,7 +162,7 @@ def _tagged_union(schema: Any, seen: Strictness) -> Any:
 
 def _typed_dict(schema: Any, seen: Strictness) -> Any:
     fields = {name: _of_field(entry, seen) for name, entry in schema["fields"].items()}
-    return {"extra_behavior": "forbid", **schema, "fields": fields}
+    return {**schema, "fields": fields, **_no_invented_fields(schema)}
 
 
 def _dataclass(schema: Any, seen: Strictness) -> Any:
@@ -171,7 +171,12 @@ def _dataclass(schema: Any, seen: Strictness) -> Any:
         return schema
     inner = schema["schema"]
     fields = [_of_field(entry, seen) for entry in inner["fields"]]
-    return {**schema, "schema": {"extra_behavior": "forbid", **inner, "fields": fields}}
+    return {**schema, "schema": {**inner, "fields": fields, **_no_invented_fields(schema)}}
+
+
+def _no_invented_fields(schema: Any) -> dict[str, Any]:
+    is_decided = "extra_fields_behavior" in schema.get("config", {})
+    return {} if is_decided else {"extra_behavior": "forbid"}
 
 
 def _definitions(schema: Any, seen: Strictness) -> Any:

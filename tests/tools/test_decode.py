@@ -1,0 +1,497 @@
+"""What a model sends becomes arguments, or an error that it can learn from; never anything in between (spec 4)."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import enum
+import json
+import uuid
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Annotated, Any, Literal, NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+from typing_extensions import TypedDict
+
+from surehand.errors import ToolArgumentsError
+from surehand.tools._decode import make_decoder
+from surehand.tools._function import canonical_arguments, tool
+from surehand.tools._schema import build_schema
+from surehand.tools._signature import MISSING, Parameter
+from surehand.tools._tool import Repair
+
+from .helpers import one
+
+
+class Colour(enum.Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+    HIGH = 2
+
+
+class Mixed(enum.Enum):
+    ONE = 1
+    TEXT = "text"
+
+
+@dataclasses.dataclass
+class Point:
+    x: int
+    y: int = 0
+
+
+class Spot(NamedTuple):
+    x: int
+    y: int = 0
+
+
+class Box(TypedDict):
+    width: int
+
+
+class User(BaseModel):
+    name: str
+    age: int
+
+
+class Strict(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid")
+    day: datetime.date
+    price: Decimal = Decimal(0)
+
+
+class Cat(BaseModel):
+    kind: Literal["cat"]
+    lives: int
+
+
+class Dog(BaseModel):
+    kind: Literal["dog"]
+    tricks: list[str]
+
+
+class Item(TypedDict):
+    qty: int
+
+
+class Order(TypedDict):
+    items: list[Item]
+
+
+def decoder(**hints: Any) -> Callable[[str], Any]:
+    """Decodes the arguments of a tool named "t" with those required parameters."""
+    parameters = [Parameter(name, hint, MISSING, False, None) for name, hint in hints.items()]
+    return make_decoder(build_schema(parameters, {}, "tool 't'"), "t")
+
+
+def read(hint: Any, text: str) -> Any:
+    """The value of the one parameter ``v`` when the model sends ``text`` for it."""
+    return decoder(v=hint)(f'{{"v": {text}}}')[0]["v"]
+
+
+def refusal(decode: Callable[[str], Any], text: str) -> str:
+    with pytest.raises(ToolArgumentsError) as caught:
+        decode(text)
+    return str(caught.value)
+
+
+# ---------------------------------------------------------------- from text to object
+
+
+@pytest.mark.parametrize("text", ["", "  \n\t", "null", "{}", " {} "])
+def test_nothing_is_no_arguments(text: str) -> None:
+    assert decoder()(text) == ({}, ())
+    assert "city: missing" in refusal(decoder(city=str), text)
+
+
+@pytest.mark.parametrize(
+    "text", ['{"path": "/tmp/a', "not-json", "{'a': 1}", '```json\n{"q":"a"}\n```', "{", '"', "}{"]
+)
+def test_text_that_is_not_json_never_becomes_empty_arguments(text: str) -> None:
+    def wipe(path: str = "/tmp/x") -> None: ...
+
+    message = refusal(one(wipe).body.decode, text)
+    assert "'wipe'" in message and "JSON" in message and "path: string (optional)" in message
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"), [("[1]", "an array"), ("5", "the number 5"), ("true", "true"), ('"x"', "text")]
+)
+def test_only_an_object_is_taken(text: str, kind: str) -> None:
+    assert kind in refusal(decoder(), text)
+
+
+def test_an_object_encoded_twice_is_unwrapped_and_reported() -> None:
+    text = '"{\\"pattern\\":\\"*.md\\"}"'
+    assert decoder(pattern=str)(text) == ({"pattern": "*.md"}, (Repair("", text, '{"pattern":"*.md"}'),))
+
+
+def test_quotes_around_the_object_are_removed_once() -> None:
+    assert decoder(a=int)('"{"a": 1}"')[0] == {"a": 1}
+    refusal(decoder(a=int), json.dumps(json.dumps(json.dumps({"a": 1}))))
+
+
+def test_trailing_commas_are_removed_outside_of_text_only() -> None:
+    text = '{"a": [1, 2,], "b": "x,]",}'
+    values, repairs = decoder(a=list[int], b=str)(text)
+    assert values == {"a": [1, 2], "b": "x,]"}
+    assert repairs == (Repair("", text, '{"a": [1, 2], "b": "x,]"}'),)
+
+
+def test_an_echoed_schema_is_unwrapped_unless_properties_is_a_parameter() -> None:
+    text = '{"properties": {"city": "Paris"}}'
+    assert decoder(city=str)(text)[0] == {"city": "Paris"}
+    assert "city: missing" in refusal(decoder(city=str, properties=dict), text)
+
+
+def test_unknown_names_are_left_out_and_reported() -> None:
+    assert decoder(a=int)('{"a": 1, "zz": [2]}') == ({"a": 1}, (Repair("zz", [2], None),))
+    assert decoder()('{"description": "..."}') == ({}, (Repair("description", "...", None),))
+
+
+def test_names_match_exactly() -> None:
+    assert "a: missing" in refusal(decoder(a=int), '{"A": 1}')
+
+
+def test_an_unknown_name_cannot_take_the_place_of_an_aliased_parameter() -> None:
+    decode = decoder(raw=Annotated[int, Field(alias="count")])
+    assert decode('{"count": 1, "raw": "evil"}')[0] == {"raw": 1}
+    assert "count: missing" in refusal(decode, '{"raw": 1}')
+
+
+# ---------------------------------------------------------------- hostile text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"v": ' + "[" * 100_000 + "]" * 100_000 + "}",
+        "[" * 100_000,
+        '{"v": ' * 100_000,
+        '{"v": ' + "9" * 6000 + "}",
+        '{"v": -' + "9" * 6000 + "}",
+        '{"v": 1e1000000000}',
+        '{"v": 1e400}',
+        '{"v": NaN}',
+        '{"v": Infinity}',
+        '{"v": -Infinity}',
+        '{"v": ' + "9" * 500 + ".5}",
+    ],
+    ids=lambda text: text[:16],
+)
+@pytest.mark.parametrize("hint", [int, float, Decimal, str, Any, list, Level, User, dict[str, Any]], ids=str)
+def test_hostile_text_is_an_argument_error(hint: Any, text: str) -> None:
+    assert len(refusal(decoder(v=hint), text)) <= 1000
+
+
+@pytest.mark.parametrize("hint", [str, Any, list[str], dict[str, str], User])
+def test_half_characters_are_replaced(hint: Any) -> None:
+    text = {"str": '"\\ud800"', "Any": '"\\ud800"', "User": '{"name": "\\ud800", "age": 1}'}.get(
+        getattr(hint, "__name__", ""), '["\\ud800"]'
+    )
+    if hint == dict[str, str]:
+        text = '{"\\ud800": "\\ud800"}'
+    json.dumps(str(read(hint, text)), ensure_ascii=False).encode()
+
+
+def test_half_characters_in_the_text_itself_are_replaced() -> None:
+    assert read(str, '"\ud800"') == "\ufffd"
+
+
+def test_a_whole_character_of_two_escapes_survives() -> None:
+    assert read(str, '"\\ud83d\\ude00"') == "😀"
+
+
+@given(st.text())
+def test_no_text_raises_anything_but_an_argument_error(text: str) -> None:
+    try:
+        ANY_DECODER(text)
+    except ToolArgumentsError as error:
+        str(error).encode()
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    )
+)
+def test_free_values_arrive_as_they_were_sent(value: Any) -> None:
+    try:
+        text = json.dumps({"v": value})
+        text.encode()
+    except UnicodeEncodeError:
+        return
+    assert json.dumps(FREE_DECODER(text)[0]["v"]) == json.dumps(value)
+
+
+ANY_DECODER = decoder(a=int, b=list[str])
+FREE_DECODER = decoder(v=Any)
+
+
+# ---------------------------------------------------------------- numbers
+
+
+def test_large_integers_keep_every_digit() -> None:
+    assert read(int, "9007199254740993") == 9007199254740993
+    assert read(int, "9007199254740993.0") == 9007199254740993
+    assert read(int, '"9007199254740993.0"') == 9007199254740993
+    assert read(int, "123456789012345678901234567890") == 123456789012345678901234567890
+
+
+def test_decimals_keep_every_digit() -> None:
+    assert read(Decimal, "0.1234567890123456789012345") == Decimal("0.1234567890123456789012345")
+    assert read(Decimal, "9007199254740993.0") == Decimal("9007199254740993")
+    assert read(list[Decimal], '[0.1, " 2.50 "]') == [Decimal("0.1"), Decimal("2.50")]
+    assert read(Strict, '{"day": "2031-05-03", "price": 1.25}') == Strict(
+        day=datetime.date(2031, 5, 3), price=Decimal("1.25")
+    )
+
+
+def test_a_float_next_to_an_exact_decimal_is_a_float() -> None:
+    values, _ = decoder(d=Decimal, f=float)('{"d": 0.1234567890123456789012345, "f": 0.1234567890123456789012345}')
+    assert (values["d"], values["f"]) == (Decimal("0.1234567890123456789012345"), 0.12345678901234568)
+    assert type(values["f"]) is float
+
+
+# ---------------------------------------------------------------- the table, cell by cell (spec 4.2)
+
+SENT = {
+    "true": "true", "integer": "1", "whole": "2.0", "fraction": "1.5", "digits": '"7"', "spaced": '" 7 "',
+    "text": '"abc"', "empty": '""', "array": "[1]", "object": '{"a": 1}',
+}  # fmt: skip
+E: Any = object()
+TABLE: list[tuple[Any, dict[str, Any]]] = [
+    (str, {"true": "true", "integer": "1", "whole": "2.0", "fraction": "1.5", "digits": "7", "spaced": " 7 ",
+           "text": "abc", "empty": "", "array": "[1]", "object": '{"a":1}'}),
+    (bool, {"true": True}),
+    (int, {"integer": 1, "whole": 2, "digits": 7, "spaced": 7}),
+    (Annotated[int, Field(ge=-128, le=127)], {"integer": 1, "whole": 2, "digits": 7, "spaced": 7}),
+    (float, {"integer": 1.0, "whole": 2.0, "fraction": 1.5, "digits": 7.0, "spaced": 7.0}),
+    (Decimal, {"integer": Decimal(1), "whole": Decimal(2), "fraction": Decimal("1.5"), "digits": Decimal(7),
+               "spaced": Decimal(7)}),
+    (Colour, {}),
+    (Level, {"integer": Level.LOW}),
+    (uuid.UUID, {}),
+    (list[int], {"array": [1]}),
+    (tuple[int, ...], {"array": (1,)}),
+    (set[int], {"array": {1}}),
+    (frozenset[int], {"array": frozenset({1})}),
+    (dict[str, int], {"object": {"a": 1}}),
+    (User, {}),
+    (Point, {}),
+    (Box, {}),
+    (int | None, {"integer": 1, "whole": 2, "digits": 7, "spaced": 7}),
+    (datetime.date, {}),
+    (datetime.datetime, {}),
+    (datetime.time, {}),
+    (Any, {"true": True, "integer": 1, "whole": 2.0, "fraction": 1.5, "digits": "7", "spaced": " 7 ", "text": "abc",
+           "empty": "", "array": [1], "object": {"a": 1}}),
+    (Literal["abc", 1], {"integer": 1, "text": "abc"}),
+    (Literal[True, "7"], {"true": True, "digits": "7"}),
+]  # fmt: skip
+CELLS = [(hint, sent, row.get(sent, E)) for hint, row in TABLE for sent in SENT]
+
+
+@pytest.mark.parametrize(
+    ("hint", "sent", "expected"), CELLS, ids=[f"{getattr(h, '__name__', h)}-{s}" for h, s, _ in CELLS]
+)
+def test_the_coercion_table(hint: Any, sent: str, expected: Any) -> None:
+    if expected is E:
+        assert "v" in refusal(decoder(v=hint), f'{{"v": {SENT[sent]}}}')
+        return
+    value = read(hint, SENT[sent])
+    assert value == expected
+    assert type(value) is type(expected)
+
+
+@pytest.mark.parametrize("hint", [row[0] for row in TABLE if row[0] not in (int | None, Any)], ids=str)
+def test_null_for_a_required_parameter_is_an_error(hint: Any) -> None:
+    assert "v" in refusal(decoder(v=hint), '{"v": null}')
+
+
+@pytest.mark.parametrize(
+    ("hint", "text", "expected"),
+    [
+        (bool, '"true"', True),
+        (bool, '"FALSE"', False),
+        (Colour, '"red"', Colour.RED),
+        (Colour, '"RED"', Colour.RED),
+        (Colour, '"Blue"', Colour.BLUE),
+        (list[Colour], '["RED"]', [Colour.RED]),
+        (Level, '"HIGH"', Level.HIGH),
+        (Level, '"low"', Level.LOW),
+        (Mixed, '"ONE"', Mixed.ONE),
+        (Mixed, '"TEXT"', Mixed.TEXT),
+        (Colour | None, '"RED"', Colour.RED),
+        (uuid.UUID, '"123e4567-e89b-12d3-a456-426614174000"', uuid.UUID("123e4567-e89b-12d3-a456-426614174000")),
+        (list[int], '"[1, 2]"', [1, 2]),
+        (set[int], "[1, 1]", {1}),
+        (tuple[int, str], '[1, "a"]', (1, "a")),
+        (dict[int, int], '{"1": 2}', {1: 2}),
+        (dict[str, int], '"{\\"a\\": 1}"', {"a": 1}),
+        (User, '{"name": "Ann", "age": 3}', User(name="Ann", age=3)),
+        (User, '"{\\"name\\":\\"Ann\\",\\"age\\":3}"', User(name="Ann", age=3)),
+        (Point, '"{\\"x\\": 1}"', Point(1)),
+        (Point, '"{\\"x\\": \\"1\\"}"', Point(1)),
+        (Spot, '{"x": 1}', Spot(1)),
+        (Spot, "[1, 2]", Spot(1, 2)),
+        (Box, '{"width": 2}', {"width": 2}),
+        (datetime.date, '"2031-05-03"', datetime.date(2031, 5, 3)),
+        (datetime.time, '"10:30"', datetime.time(10, 30)),
+        (datetime.datetime, '"2031-05-03T10:00:00"', datetime.datetime(2031, 5, 3, 10)),
+        (Annotated[Cat | Dog, Field(discriminator="kind")], '{"kind": "cat", "lives": 9}', Cat(kind="cat", lives=9)),
+        (Cat | Dog, '{"kind": "dog", "tricks": []}', Dog(kind="dog", tricks=[])),
+        (Strict, '{"day": "2031-05-03"}', Strict(day=datetime.date(2031, 5, 3))),
+        (dict[str, Any], '{"a": 1.5}', {"a": 1.5}),
+        (Annotated[str, Field(max_length=1)], "7", "7"),
+    ],
+)
+def test_what_the_types_accept(hint: Any, text: str, expected: Any) -> None:
+    assert read(hint, text) == expected
+
+
+@pytest.mark.parametrize(
+    ("hint", "text", "words"),
+    [
+        (int, "1.5", "expected an integer, but it has a fraction, received the number 1.5"),
+        (int, '"x"', 'expected an integer, received the text "x"'),
+        (int, "true", "expected an integer, received true"),
+        (float, "true", "expected a number, received true"),
+        (float, '"NaN"', "expected a number"),
+        (float, '"0x10"', "expected a number"),
+        (bool, "1", "expected true or false, received the number 1"),
+        (bool, '"yes"', "expected true or false"),
+        (Annotated[int, Field(ge=1, le=5)], "9", "less than or equal to 5"),
+        (Colour, '"green"', "'red' or 'blue'"),
+        (Level, "true", "expected 1 or 2"),
+        (Level, "1.0", "expected 1 or 2"),
+        (Level, '"1"', "expected 1 or 2"),
+        (Literal[1], "true", "expected 1"),
+        (datetime.date, "1700000000", "ISO 8601"),
+        (datetime.date, '"1700000000"', "ISO 8601"),
+        (datetime.datetime, "true", "ISO 8601"),
+        (uuid.UUID, '"x"', "UUID"),
+        (Point, '{"x": 1, "z": 2}', "v.z: there is no such property"),
+        (Box, '{"width": 1, "z": 2}', "v.z: there is no such property"),
+        (Point, "{}", "v.x: missing"),
+        (list[int], '"abc"', "expected an array"),
+        (list[int], '""', "expected an array"),
+        (dict[str, int], "[1]", "expected an object, received an array of 1"),
+    ],
+)
+def test_what_the_types_refuse_and_why(hint: Any, text: str, words: str) -> None:
+    assert words in refusal(decoder(v=hint), f'{{"v": {text}}}')
+
+
+@pytest.mark.parametrize(
+    ("hint", "text", "expected"),
+    [
+        (str, '"{\\"a\\":1}"', '{"a":1}'),
+        (str | list[str], '"[\\"a\\"]"', '["a"]'),
+        (str | int, '"7"', "7"),
+        (str | int, "7", 7),
+        (int | str, '"7"', "7"),
+        (str | bool, '"true"', "true"),
+        (Colour | str, '"RED"', "RED"),
+        (Any, '"[1]"', "[1]"),
+        (str | None, '"null"', "null"),
+    ],
+)
+def test_what_is_valid_as_it_is_stays_as_it_is(hint: Any, text: str, expected: Any) -> None:
+    value = read(hint, text)
+    assert (type(value), value) == (type(expected), expected)
+
+
+def test_a_union_is_repaired_for_the_member_that_fits() -> None:
+    assert read(int | list[int], '"[1]"') == [1]
+    assert read(int | bool, '"true"') is True
+
+
+def test_every_repair_is_reported_with_its_path() -> None:
+    decode = decoder(order=Order, tags=list[str], n=int)
+    values, repairs = decode('{"order": {"items": [{"qty": 1}, {"qty": "2"}]}, "tags": "[\\"a\\"]", "n": "7"}')
+    assert values == {"order": {"items": [{"qty": 1}, {"qty": 2}]}, "tags": ["a"], "n": 7}
+    assert repairs == (Repair("order.items[1].qty", "2", 2), Repair("tags", '["a"]', ["a"]), Repair("n", "7", 7))
+
+
+def test_every_bad_place_is_named_with_its_path() -> None:
+    message = refusal(
+        decoder(order=Order, to=str, day=datetime.date),
+        '{"order": {"items": [{"qty": 1}, {"qty": "x"}, {}]}, "day": "soon"}',
+    )
+    assert all(
+        part in message for part in ("'t'", "order.items[1].qty", "order.items[2].qty: missing", "to: missing", "day:")
+    )
+
+
+def test_the_message_is_short_and_shows_what_is_expected() -> None:
+    message = refusal(decoder(a=int, b=Colour), json.dumps({"a": "x" * 10_000, "b": 1}))
+    assert len(message) < 400
+    assert "Expected {a: integer, b: one of 'red', 'blue'}" in message
+
+
+def test_a_hundred_problems_fit_into_a_thousand_characters() -> None:
+    assert len(refusal(decoder(v=list[int]), json.dumps({"v": ["x"] * 100}))) <= 1000
+
+
+def test_an_exception_of_a_users_validator_is_an_argument_error() -> None:
+    class Picky(BaseModel):
+        n: int
+
+        @field_validator("n")
+        @classmethod
+        def check(cls, value: int) -> int:
+            raise LookupError("no such thing")
+
+    assert "LookupError: no such thing" in refusal(decoder(v=Picky), '{"v": {"n": 1}}')
+
+
+# ---------------------------------------------------------------- absent values (spec 3.6, rule M)
+
+
+def test_absent_and_null_give_the_default() -> None:
+    def act(a: int = 3, b: int | None = 4, c: str | None = None, d: Colour = Colour.RED) -> None: ...
+
+    decode = one(act).body.decode
+    assert decode("{}") == ({"a": 3, "b": 4, "c": None, "d": Colour.RED}, ())
+    assert decode('{"a": null, "b": null, "d": null}') == ({"a": 3, "b": None, "c": None, "d": Colour.RED}, ())
+
+
+def test_an_optional_parameter_without_default_is_none_when_absent() -> None:
+    assert decoder(v=int | None)("{}") == ({"v": None}, ())
+
+
+def test_a_default_is_no_fallback_for_a_bad_value() -> None:
+    def act(a: int = 3) -> None: ...
+
+    assert "a: expected an integer" in refusal(one(act).body.decode, '{"a": "x"}')
+
+
+def test_a_default_is_not_validated() -> None:
+    unset = object()
+
+    def act(a: int = unset) -> None: ...  # type: ignore[assignment]  # pyright: ignore[reportArgumentType]
+
+    assert one(act).body.decode("{}")[0]["a"] is unset
+
+
+# ---------------------------------------------------------------- sameness
+
+
+def test_equal_meaning_gives_equal_canonical_arguments() -> None:
+    @tool
+    def act(a: int, b: int = 2, day: datetime.date = datetime.date(2031, 5, 3)) -> None: ...
+
+    decode = one(act).body.decode
+    texts = ['{"a":1,"b":2}', '{ "b": 2, "a": 1 }', '{"a": "1"}', '{"a": 1, "day": "2031-05-03"}']
+    assert {canonical_arguments(decode(text)[0]) for text in texts} == {'{"a":1,"b":2,"day":"2031-05-03"}'}
+    assert canonical_arguments(decode('{"a": 2}')[0]) != canonical_arguments(decode('{"a": 1}')[0])

@@ -1,0 +1,236 @@
+"""What a body returned becomes what the model reads (spec 5)."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import enum
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from decimal import Decimal
+from typing import Annotated, Any
+
+import msgspec
+import numpy
+import pytest
+from pydantic import BaseModel, PlainSerializer
+
+from surehand.errors import ToolExecutionError
+from surehand.messages import ImageContent, TextContent, ToolCall
+from surehand.tools._results import make_encoder, returned_type
+from surehand.tools._signature import MISSING
+from surehand.tools._tool import ToolResult
+
+from .helpers import one
+
+
+class Colour(enum.Enum):
+    RED = "red"
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+
+
+class Name(enum.StrEnum):
+    ANN = "ann"
+
+
+class Animal(BaseModel):
+    name: str
+
+
+class Dog(Animal):
+    tricks: list[str]
+
+
+@dataclasses.dataclass
+class Point:
+    x: int
+    at: datetime.date
+
+
+class Record(msgspec.Struct):
+    a: int
+    b: Decimal
+
+
+class Odd:
+    def __repr__(self) -> str:
+        return "SECRET"
+
+
+IMAGE = ImageContent(url="https://x/y.png")
+TEXT = TextContent("hi")
+
+
+def text(value: Any, hint: Any = MISSING) -> str:
+    """What the model reads for that value of a tool declared to return ``hint``."""
+    return make_encoder("t", hint)(value).text
+
+
+def refusal(value: Any) -> str:
+    with pytest.raises(ToolExecutionError) as caught:
+        make_encoder("t", MISSING)(value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("hint", "expected"),
+    [
+        (None, "Success"),
+        (type(None), "Success"),
+        (MISSING, "Success"),
+        (str, "null"),
+        (int | None, "null"),
+        (Any, "null"),
+    ],
+)
+def test_nothing_reads_as_success_only_where_nothing_is_declared(hint: Any, expected: str) -> None:
+    assert make_encoder("t", hint)(None) == ToolResult((TextContent(expected),), None)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("", ""),
+        ("as it is\n", "as it is\n"),
+        (True, "true"),
+        (False, "false"),
+        (3, "3"),
+        (10**30, str(10**30)),
+        (1.5, "1.5"),
+        (float("nan"), "null"),
+        (float("inf"), "null"),
+        ([], "[]"),
+        ((), "[]"),
+        ({}, "{}"),
+        ([1, "a", None], '[1,"a",null]'),
+        ({"a": {"b": 1.0}}, '{"a":{"b":1.0}}'),
+        ({"s": set()}, '{"s":[]}'),
+        ({1: "a", None: "b"}, '{"1":"a","None":"b"}'),
+        (frozenset({1}), "[1]"),
+        (Decimal("1.10"), '"1.10"'),
+        (datetime.date(2031, 5, 3), '"2031-05-03"'),
+        (datetime.datetime(2031, 5, 3, 10), '"2031-05-03T10:00:00"'),
+        (uuid.UUID(int=1), '"00000000-0000-0000-0000-000000000001"'),
+        (b"\xff\x00", '"_wA="'),
+        (Colour.RED, "red"),
+        (Name.ANN, "ann"),
+        (Level.LOW, "1"),
+        ([Colour.RED, Name.ANN], '["red","ann"]'),
+        (Dog(name="Rex", tricks=["sit"]), '{"name":"Rex","tricks":["sit"]}'),
+        (Point(1, datetime.date(2031, 5, 3)), '{"x":1,"at":"2031-05-03"}'),
+        (Record(1, Decimal("2.5")), '{"a":1,"b":"2.5"}'),
+        ([Record(1, Decimal(2))], '[{"a":1,"b":"2"}]'),
+        (ToolCall("1", "n", "{}"), '{"id":"1","name":"n","arguments":"{}","executed_by_provider":false}'),
+        (range(3), "[0,1,2]"),
+        ((n for n in (1, 2)), "[1,2]"),
+        (numpy.arange(3), "[0,1,2]"),
+        (numpy.float64(1.5), "1.5"),
+        ({"n": numpy.int64(3)}, '{"n":3}'),
+    ],
+    ids=lambda value: repr(value)[:30],
+)
+def test_values_read_as_compact_json_and_text_as_itself(value: Any, expected: str) -> None:
+    assert text(value) == expected
+
+
+def test_the_object_itself_is_kept() -> None:
+    value = Dog(name="Rex", tricks=[])
+    assert make_encoder("t", MISSING)(value).value is value
+
+
+def test_a_subtype_is_written_whole_under_its_declared_base() -> None:
+    dog = Dog(name="Rex", tricks=["sit"])
+    assert text(dog, Animal) == '{"name":"Rex","tricks":["sit"]}'
+    assert text([dog], list[Animal]) == '[{"name":"Rex","tricks":["sit"]}]'
+
+
+def test_a_serializer_in_the_declared_type_is_used() -> None:
+    hint = list[Annotated[int, PlainSerializer(lambda value: f"#{value}")]]
+    assert text([1, 2], hint) == '["#1","#2"]'
+    assert text(["not an int"], hint) in ('["#not an int"]', '["not an int"]')
+
+
+def test_a_result_is_used_as_it_is() -> None:
+    result = ToolResult.lazy(lambda: 1 / 0)  # type: ignore[arg-type, return-value]
+    assert make_encoder("t", str)(result) is result
+
+
+def test_contents_are_sent_in_order() -> None:
+    encode = make_encoder("t", MISSING)
+    assert encode(IMAGE) == ToolResult((IMAGE,), IMAGE)
+    assert encode([IMAGE, TEXT]) == ToolResult((IMAGE, TEXT), [IMAGE, TEXT])
+    assert encode((TEXT,)) == ToolResult((TEXT,), (TEXT,))
+
+
+@pytest.mark.parametrize("value", [[IMAGE, "text"], ["text", IMAGE], (TEXT, None)])
+def test_contents_mixed_with_other_things_are_an_error(value: Any) -> None:
+    assert "'t'" in refusal(value) and "index" in refusal(value)
+
+
+def test_half_characters_are_replaced_everywhere() -> None:
+    assert text("\ud835 text") == "\ufffd text"
+    assert text({"\ud835": ["\ud835"]}) == '{"\ufffd":["\ufffd"]}'
+    assert text(Animal(name="a").model_copy(update={"name": "\ud835"})) == '{"name":"\ufffd"}'
+    assert text(Point(1, datetime.date(2031, 5, 3))) == '{"x":1,"at":"2031-05-03"}'
+
+
+def circular() -> list[Any]:
+    value: list[Any] = []
+    value.append(value)
+    return value
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        (dict, "the class dict"),
+        ([Odd()], "Odd"),
+        (Odd(), "Odd"),
+        (len, "builtin_function_or_method"),
+        (object(), "object"),
+        (circular(), "list"),
+        ({"f": lambda: None}, "function"),
+    ],
+    ids=["class", "inside", "object", "builtin", "plain", "circular", "function"],
+)
+def test_what_has_no_json_form_is_an_error_that_names_tool_and_type_and_shows_no_repr(value: Any, kind: str) -> None:
+    message = refusal(value)
+    assert "'t'" in message and kind in message and "SECRET" not in message
+
+
+def test_a_returned_exception_is_an_error() -> None:
+    problem = ValueError("x")
+    with pytest.raises(ToolExecutionError, match=r"'t' returned an exception \(ValueError\)") as caught:
+        make_encoder("t", MISSING)(problem)
+    assert caught.value.__cause__ is problem
+
+
+def test_the_declared_type_is_what_an_awaitable_or_a_stream_gives() -> None:
+    assert returned_type(Awaitable[None]) is None
+    assert returned_type(Coroutine[Any, Any, str]) is str
+    assert returned_type(Iterator[int], is_stream=True) == list[int]
+    assert returned_type(AsyncIterator[int], is_stream=True) == list[int]
+    assert returned_type(int) is int
+
+
+def returns_nothing() -> None: ...
+def returns_awaitable_of_nothing() -> Awaitable[None]: ...  # type: ignore[empty-body]
+def returns_text() -> str: ...  # type: ignore[empty-body]
+def says_nothing():  # type: ignore[no-untyped-def]
+    ...
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (returns_nothing, "Success"),
+        (returns_awaitable_of_nothing, "Success"),
+        (returns_text, "null"),
+        (says_nothing, "Success"),
+    ],
+)
+def test_a_functions_annotation_decides_what_none_reads_as(function: Callable[..., Any], expected: str) -> None:
+    assert one(function).body.encode(None).text == expected
