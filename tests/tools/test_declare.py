@@ -549,6 +549,12 @@ def test_a_generator_is_consumed_in_the_body() -> None:
     assert run(count, '{"n": 3}') == [0, 1, 2]
 
 
+def test_a_lambda_needs_a_name() -> None:
+    with pytest.raises(UserError, match="name="):
+        one(lambda: None)
+    assert one(tool(name="named")(lambda: None)).name == "named"
+
+
 def test_equal_names_are_refused() -> None:
     def act() -> None: ...
 

@@ -380,6 +380,9 @@ def test_what_the_types_accept(hint: Any, text: str, expected: Any) -> None:
         (datetime.date, '"1700000000"', "ISO 8601"),
         (datetime.datetime, "true", "ISO 8601"),
         (uuid.UUID, '"x"', "UUID"),
+        (Decimal, '"1_000"', "expected a number"),
+        (Decimal, '"1e1000000000"', "expected a number"),
+        (Decimal, '"NaN"', "expected a number"),
         (Point, '{"x": 1, "z": 2}', "v.z: there is no such property"),
         (Box, '{"width": 1, "z": 2}', "v.z: there is no such property"),
         (Point, "{}", "v.x: missing"),
@@ -441,6 +444,24 @@ def test_the_message_is_short_and_shows_what_is_expected() -> None:
 
 def test_a_hundred_problems_fit_into_a_thousand_characters() -> None:
     assert len(refusal(decoder(v=list[int]), json.dumps({"v": ["x"] * 100}))) <= 1000
+
+
+def test_what_the_members_of_a_union_accept_is_said_at_once() -> None:
+    message = refusal(decoder(v=int | list[int]), '{"v": "x"}')
+    assert 'v: expected an integer or an array, received the text "x".' in message
+
+
+def test_ten_thousand_repairs_are_made_in_one_pass() -> None:
+    texts = [str(number) for number in range(10_000)]
+    values, repairs = decoder(v=list[int])(json.dumps({"v": texts}))
+    assert values["v"] == list(range(10_000))
+    assert repairs[-1] == Repair("v[9999]", "9999", 9999)
+
+
+def test_repairing_leaves_equal_parts_of_the_text_alone() -> None:
+    values, repairs = decoder(v=list[list[int]])('{"v": [["1", 2], ["1", 2]], "w": [["1"]]}')
+    assert values == {"v": [[1, 2], [1, 2]]}
+    assert repairs == (Repair("v[0][0]", "1", 1), Repair("v[1][0]", "1", 1), Repair("w", [["1"]], None))
 
 
 def test_an_exception_of_a_users_validator_is_an_argument_error() -> None:

@@ -15,7 +15,7 @@ from typing import Any
 from .._codec import clean_text
 from ..errors import ToolArgumentsError
 from ._json_text import NotJson, is_array, is_object, read_json
-from ._problems import Problem, describe, located
+from ._problems import Problem, describe, explain, located
 from ._repairs import fix
 from ._schema import ArgumentsSchema, ValidationError, problems_of
 from ._tool import Repair
@@ -98,8 +98,7 @@ class _SlowDecoder:
         return _short(f"The arguments of {self.tool!r} are not a JSON object: {reason}.{self._wanted()}")
 
     def _explained(self, problems: list[Problem]) -> str:
-        lines = "; ".join(dict.fromkeys(problem.text for problem in problems))
-        return _short(f"The arguments of {self.tool!r} do not fit: {lines}.{self._wanted()}")
+        return _short(f"The arguments of {self.tool!r} do not fit: {explain(problems)}.{self._wanted()}")
 
     def _wanted(self) -> str:
         schema = self.schema.json_schema

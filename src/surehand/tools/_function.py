@@ -245,6 +245,8 @@ def function_tool(
     """
     name = (options.name or "").strip() or default_name(function)
     label = f"tool {name!r}"
+    if name == "<lambda>":
+        raise UserError("a lambda has no name that a model could use; give tool(name='…')(…), or define a function")
     signature = read_signature(function, label, names)
     _check_kept(signature, options, label)
     doc = read_docstring(_doc_of(function))

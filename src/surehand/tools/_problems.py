@@ -6,11 +6,13 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeAlias
 
 from ._json_text import is_array, is_object
 
-__all__ = ["Problem", "describe", "located"]
+__all__ = ["Path", "Problem", "describe", "explain", "located", "show_path"]
+
+Path: TypeAlias = tuple[str | int, ...]
 
 _ABSENT: Any = object()
 _TYPE_NAMES = {
@@ -28,22 +30,28 @@ class Problem:
     """One complaint: its kind in pydantic's words, where it is in the data, and how to tell the model."""
 
     kind: str
-    path: tuple[str | int, ...]
+    path: Path
     received: Any
     expected: str
     context: dict[str, Any]
 
-    @property
-    def where(self) -> str:
-        """The path as ``order.items[2].qty``."""
-        return show_path(self.path)
 
-    @property
-    def text(self) -> str:
-        """One clause for the model."""
-        if self.received is _ABSENT:
-            return f"{self.where}: missing"
-        return f"{self.where}: {self.expected}, received {describe(self.received)}"
+def explain(problems: Sequence[Problem], most: int = 20) -> str:
+    """One clause per place; what the members of a union would accept is joined by "or"."""
+    places: dict[Path, list[Problem]] = {}
+    for problem in problems:
+        places.setdefault(problem.path, []).append(problem)
+    clauses = [_clause(path, here) for path, here in list(places.items())[:most]]
+    left = len(places) - len(clauses)
+    return "; ".join([*clauses, f"and {left} more"] if left else clauses)
+
+
+def _clause(path: Path, here: Sequence[Problem]) -> str:
+    if here[0].received is _ABSENT:
+        return f"{show_path(path)}: missing"
+    options = list(dict.fromkeys(problem.expected for problem in here))
+    rest = [option.removeprefix("expected ") for option in options[1:]]
+    return f"{show_path(path)}: {' or '.join([options[0], *rest])}, received {describe(here[0].received)}"
 
 
 def show_path(path: Sequence[str | int]) -> str:

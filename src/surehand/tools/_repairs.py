@@ -6,12 +6,12 @@ import enum
 import json
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
 from ._json_text import NotJson, Token, is_array, is_object, read_json, tokens_of
-from ._problems import Problem, show_path
+from ._problems import Path, Problem, show_path
 from ._schema import ArgumentsSchema
 from ._tool import Repair
 
@@ -31,28 +31,31 @@ def fix(
     """
     if (unwrapped := _schema_echo(data, problems, schema)) is not None:
         return unwrapped, (Repair("", data, unwrapped),)
-    made: list[Repair] = []
-    dropped: list[str] = []
-    changes: dict[tuple[str | int, ...], Any] = {}
-    for path in dict.fromkeys(problem.path for problem in problems):
-        here = [problem for problem in problems if problem.path == path]
+    places: dict[Path, list[Problem]] = {}
+    for problem in problems:
+        places.setdefault(problem.path, []).append(problem)
+    written = _Written(text)
+    changes: dict[Path, Any] = {}
+    for path, here in places.items():
         if _is_absent_default(path, here[0].received, schema):
-            dropped.append(str(path[0]))
+            changes[path] = _NOTHING
             continue
-        after = next((new for problem in here if (new := _repaired(problem, schema, text)) is not _NOTHING), _NOTHING)
-        if after is _NOTHING:
-            # In a union the complaints of one member may be beyond repair while another's are not.
-            continue
-        changes[path] = after
-        made.append(Repair(show_path(path), here[0].received, after))
-    if not changes and not dropped:
+        # In a union the complaints of one member may be beyond repair while another's are not.
+        found = (_repaired(problem, schema, written) for problem in here)
+        after = next((value for value in found if value is not _NOTHING), _NOTHING)
+        if after is not _NOTHING:
+            changes[path] = after
+    if not changes:
         return data, None
-    for path, after in changes.items():
-        data = _replaced(data, path, after)
-    return {name: value for name, value in data.items() if name not in dropped}, tuple(made)
+    made = (
+        Repair(show_path(path), places[path][0].received, after)
+        for path, after in changes.items()
+        if after is not _NOTHING
+    )
+    return _changed(data, changes), tuple(made)
 
 
-def _is_absent_default(path: tuple[str | int, ...], received: Any, schema: ArgumentsSchema) -> bool:
+def _is_absent_default(path: Path, received: Any, schema: ArgumentsSchema) -> bool:
     return received is None and len(path) == 1 and path[0] in schema.defaulted
 
 
@@ -63,27 +66,39 @@ def _schema_echo(data: dict[str, Any], problems: Sequence[Problem], schema: Argu
     return inner if is_echo and is_object(inner) and all(problem.kind == "missing" for problem in problems) else None
 
 
-def _replaced(node: Any, path: tuple[str | int, ...], after: Any) -> Any:
-    if not path:
-        return after
-    copy: Any = node.copy()
-    copy[path[0]] = _replaced(copy[path[0]], path[1:], after)
-    return copy
+def _changed(data: dict[str, Any], changes: Mapping[Path, Any]) -> dict[str, Any]:
+    """A copy with the changes; what a path leads through is copied once, however many changes are in it."""
+    copies: dict[Path, Any] = {(): data.copy()}
+
+    def copy_at(path: Path) -> Any:
+        if path not in copies:
+            parent = copy_at(path[:-1])
+            copies[path] = parent[path[-1]] = parent[path[-1]].copy()
+        return copies[path]
+
+    for path in sorted(changes, key=len, reverse=True):
+        parent = copy_at(path[:-1])
+        if changes[path] is _NOTHING:
+            del parent[path[-1]]
+        else:
+            parent[path[-1]] = changes[path]
+    root: dict[str, Any] = copies[()]
+    return root
 
 
-def _repaired(problem: Problem, schema: ArgumentsSchema, text: str) -> Any:
+def _repaired(problem: Problem, schema: ArgumentsSchema, written: _Written) -> Any:
     if problem.kind == "enum":
         return _member(schema.enums.get(str(problem.context.get("expected"))), problem.received)
     repair = _BY_KIND.get(problem.kind)
-    return _NOTHING if repair is None else repair(problem.received, problem.path, text)
+    return _NOTHING if repair is None else repair(problem.received, problem.path, written)
 
 
 # ---------------------------------------------------------------- one cell each
 
 
-def _as_int(value: Any, path: Sequence[str | int], text: str) -> Any:
+def _as_int(value: Any, path: Path, written: _Written) -> Any:
     if isinstance(value, float):
-        value = _written(path, text) or repr(value)
+        value = written.at(path) or repr(value)
     if not isinstance(value, (str, Decimal)) or not _NUMBER.fullmatch(str(value).strip()):
         return _NOTHING
     number = Decimal(str(value).strip())
@@ -91,33 +106,33 @@ def _as_int(value: Any, path: Sequence[str | int], text: str) -> Any:
     return whole if number == whole else _NOTHING
 
 
-def _as_float(value: Any, path: Sequence[str | int], text: str) -> Any:
+def _as_float(value: Any, path: Path, written: _Written) -> Any:
     if not isinstance(value, (str, Decimal)) or not _NUMBER.fullmatch(str(value).strip()):
         return _NOTHING
     number = float(value)
     return number if math.isfinite(number) else _NOTHING
 
 
-def _as_bool(value: Any, path: Sequence[str | int], text: str) -> Any:
+def _as_bool(value: Any, path: Path, written: _Written) -> Any:
     lowered = value.lower() if isinstance(value, str) else None
     return {"true": True, "false": False}.get(lowered or "", _NOTHING)
 
 
-def _as_text(value: Any, path: Sequence[str | int], text: str) -> Any:
+def _as_text(value: Any, path: Path, written: _Written) -> Any:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (int, float, Decimal)):
-        return _written(path, text) or str(value)
+        return written.at(path) or str(value)
     if isinstance(value, (list, dict)):
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
     return _NOTHING
 
 
-def _as_array(value: Any, path: Sequence[str | int], text: str) -> Any:
+def _as_array(value: Any, path: Path, written: _Written) -> Any:
     return _decoded(value, list)
 
 
-def _as_object(value: Any, path: Sequence[str | int], text: str) -> Any:
+def _as_object(value: Any, path: Path, written: _Written) -> Any:
     return _decoded(value, dict)
 
 
@@ -146,20 +161,29 @@ def _member(kind: type[enum.Enum] | None, value: Any) -> Any:
     return next(iter(found.values())) if len(found) == 1 else _NOTHING
 
 
-def _written(path: Sequence[str | int], text: str) -> str | None:
-    """The number as the model wrote it, if it can still be found."""
-    node = tokens_of(text)
-    for key in path:
-        if is_object(node) and key in node:
-            node = node[str(key)]
-        elif is_array(node) and isinstance(key, int) and key < len(node):
-            node = node[key]
-        else:
-            return None
-    return str(node) if isinstance(node, Token) else None
+class _Written:
+    """The numbers of a text as the model wrote them; the text is read again only when one is asked for."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._root: Any = _NOTHING
+
+    def at(self, path: Path) -> str | None:
+        """The number at that place, if it can still be found."""
+        if self._root is _NOTHING:
+            self._root = tokens_of(self._text)
+        node = self._root
+        for key in path:
+            if is_object(node) and key in node:
+                node = node[str(key)]
+            elif is_array(node) and isinstance(key, int) and key < len(node):
+                node = node[key]
+            else:
+                return None
+        return str(node) if isinstance(node, Token) else None
 
 
-_BY_KIND: dict[str, Callable[[Any, Sequence[str | int], str], Any]] = {
+_BY_KIND: dict[str, Callable[[Any, Path, _Written], Any]] = {
     "int_type": _as_int,
     "int_parsing": _as_int,
     "int_from_float": _as_int,

@@ -16,6 +16,8 @@ __all__ = ["Strictness", "strict_arguments"]
 # A number as text: pydantic would take it as seconds since the epoch where a date is wanted.
 _NUMBER_TEXT = re.compile(r"\s*[+-]?\d+(\.\d*)?\s*")
 
+_DECIMAL_TEXT = re.compile(r"\s*[+-]?\d+(\.\d+)?([eE][+-]?\d{1,3})?\s*")
+
 # Types whose values are the same whether read straight from the text or from parsed data.
 _EXACT = {
     "str", "bytes", "bool", "int", "float", "none", "uuid", "date", "time", "datetime", "timedelta", "enum", "literal",
@@ -77,7 +79,14 @@ def _strict_float(schema: Any, seen: Strictness) -> Any:
 
 def _decimal(schema: Any, seen: Strictness) -> Any:
     seen.loses_digits = True
-    return schema
+    return _checked(schema, _refuse_odd_numbers)
+
+
+def _refuse_odd_numbers(value: Any) -> Any:
+    # "1_000" and "1e999999999" are numbers to Python, but hardly what a model means by text.
+    if isinstance(value, str) and not _DECIMAL_TEXT.fullmatch(value):
+        raise ValueError("expected a number")
+    return value
 
 
 def _iso_only(schema: Any, seen: Strictness) -> Any:
