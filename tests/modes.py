@@ -1,0 +1,168 @@
+"""One test body in every mode: four ways to run, each with the tools of a round in sequence and side by side."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from surehand import (
+    Agent,
+    AssistantMessage,
+    ChatRequest,
+    ChatResponse,
+    Event,
+    FinishReason,
+    Message,
+    ProviderEventReceived,
+    ReasoningDelta,
+    RunResult,
+    TextContent,
+    TextDelta,
+    ToolCall,
+    ToolCallComplete,
+    ToolCallDelta,
+    ToolExecution,
+    ToolMessage,
+    UndoReport,
+    report_of,
+)
+from surehand.testing import FakeClock, Recorder, ScriptedModel
+
+T = TypeVar("T")
+
+WAYS = ("run", "stream", "arun", "astream")
+PIECES = (TextDelta, ReasoningDelta, ToolCallDelta, ToolCallComplete, ProviderEventReceived)
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a run ended: its result or what it raised, its events in order, and what the model was asked."""
+
+    result: RunResult[Any] | None
+    error: BaseException | None
+    events: Sequence[Event]
+    requests: Sequence[ChatRequest] = field(default=())
+
+    @property
+    def answer(self) -> RunResult[Any]:
+        """The result; a run that failed raises here what it failed with."""
+        if self.result is None:
+            assert self.error is not None
+            raise self.error
+        return self.result
+
+    @property
+    def report(self) -> UndoReport:
+        """What became of the effects, from the result or from the error."""
+        report = self.result.undone if self.result is not None else report_of(self.error or BaseException())
+        assert report is not None, f"{self.error!r} carries no report"
+        return report
+
+    @property
+    def executions(self) -> Sequence[ToolExecution[Any]]:
+        """Every call, also of a run that failed."""
+        return self.report.executions
+
+    @property
+    def messages(self) -> Sequence[Message]:
+        """What the run added to the conversation, also if it failed."""
+        return self.report.messages
+
+    def of(self, kind: type[T]) -> list[T]:
+        """The events of one type."""
+        return [event for event in self.events if isinstance(event, kind)]
+
+    @property
+    def names(self) -> list[str]:
+        """The types of the events, without the pieces that only streams have."""
+        return [type(event).__name__ for event in self.events if not isinstance(event, PIECES)]
+
+    @property
+    def results(self) -> list[tuple[str, str, bool | None]]:
+        """What the model reads of each call: tool, text, whether it is an error."""
+        return [(m.tool_name, m.text, m.is_error) for m in self.messages if isinstance(m, ToolMessage)]
+
+
+@dataclass(frozen=True)
+class Mode:
+    """A way to run, and whether the tools of a round run side by side."""
+
+    way: str
+    parallel: bool
+
+    @property
+    def is_async(self) -> bool:
+        """Whether the run goes on inside an event loop."""
+        return self.way in ("arun", "astream")
+
+    @property
+    def streams(self) -> bool:
+        """Whether the caller takes events."""
+        return self.way in ("stream", "astream")
+
+    def __str__(self) -> str:
+        return f"{self.way}-parallel" if self.parallel else self.way
+
+    def drive(self, agent: Agent[Any, Any], prompt: Any = "Go", **options: Any) -> Ended:
+        """Run the agent to its end."""
+        recorder = Recorder()
+        options = {"parallel": self.parallel, **options}
+        options["listeners"] = [recorder, *options.get("listeners", ())]
+        taken: list[Event] = []
+        result, error = None, None
+        try:
+            match self.way:
+                case "run":
+                    result = agent.run(prompt, **options)
+                case "stream":
+                    result = _streamed(agent, prompt, options, taken)
+                case "arun":
+                    result = asyncio.run(agent.arun(prompt, **options))
+                case _:
+                    result = asyncio.run(_astreamed(agent, prompt, options, taken))
+        except BaseException as raised:
+            error = raised
+        if self.streams:
+            assert Counter(map(id, taken)) == Counter(map(id, recorder.events)), "a stream and a listener differ"
+            return Ended(result, error, taken)
+        return Ended(result, error, recorder.events)
+
+    def play(self, *replies: Any, prompt: Any = "Go", run: dict[str, Any] | None = None, **options: Any) -> Ended:
+        """Make an agent whose model plays this script, run it, and tell how that ended. The clock stands still."""
+        model = ScriptedModel(replies)
+        ended = self.drive(scripted(model, **options), prompt, **(run or {}))
+        return Ended(ended.result, ended.error, ended.events, tuple(model.requests))
+
+
+def _streamed(agent: Agent[Any, Any], prompt: Any, options: Any, taken: list[Event]) -> RunResult[Any]:
+    with agent.stream(prompt, **options) as run:
+        taken.extend(run)
+        return run.result
+
+
+async def _astreamed(agent: Agent[Any, Any], prompt: Any, options: Any, taken: list[Event]) -> RunResult[Any]:
+    async with agent.astream(prompt, **options) as run:
+        async for event in run:
+            taken.append(event)
+        return run.result
+
+
+ALL_MODES = [Mode(way, parallel) for parallel in (False, True) for way in WAYS]
+
+
+def scripted(model: ScriptedModel, **options: Any) -> Agent[Any, Any]:
+    """An agent whose clock stands still and whose runs are all called the same, so that whole values can be compared."""
+    return Agent(model, **{"clock": FakeClock(1000.0), "new_id": lambda: "run-1", **options})
+
+
+def ask(*calls: ToolCall, text: str | None = None) -> ChatResponse:
+    """A reply that asks for exactly these calls, with whatever ids they have or lack."""
+    return ChatResponse(AssistantMessage(text, calls), None, FinishReason.TOOL_EXECUTION)
+
+
+def answer_of(call: ToolCall, text: str, *, is_error: bool = False) -> ToolMessage:
+    """The message that answers a call with one text."""
+    return ToolMessage(call.id, call.name, (TextContent(text),), is_error)

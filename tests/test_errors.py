@@ -1,0 +1,401 @@
+"""What becomes of a call that fails: the table of spec 9.6, handlers, unknown names (spec 9, 10)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from surehand import (
+    ArgumentRepaired,
+    AssistantMessage,
+    AsyncNotSupportedError,
+    ConsecutiveErrorsError,
+    ErrorContext,
+    ErrorPolicy,
+    Limits,
+    MessageWindow,
+    Outcome,
+    Parameters,
+    Repair,
+    TextContent,
+    ToolArgumentsError,
+    ToolCall,
+    ToolContext,
+    ToolError,
+    ToolExecutionError,
+    ToolMessage,
+    ToolResult,
+    ToolSpec,
+    UnknownToolError,
+    UserError,
+    UserMessage,
+    abort,
+    tell_model,
+    tell_safely,
+    tool,
+)
+from surehand.policies import abort_on_unknown_name
+from surehand.testing import call, say
+
+from .modes import Ended, Mode, answer_of, ask
+
+SECRET = "postgres://user:secret@10.0.0.5/db"
+
+
+def raising(error: BaseException, repeat: Any = "never", is_async: bool = False) -> Any:
+    """A tool named ``act`` that raises this."""
+
+    def act(text: str = "") -> str:
+        raise error
+
+    async def act_async(text: str = "") -> str:
+        raise error
+
+    return tool(name="act", repeat=repeat)(act_async if is_async else act)
+
+
+@tool(repeat="safe")
+def fine() -> str:
+    """Always works."""
+    return "fine"
+
+
+ACT = call("act", id="a")
+
+
+def only(ended: Ended) -> tuple[Outcome, str, bool]:
+    """How the only call ended: outcome, text, whether the model reads an error."""
+    (execution,) = ended.executions
+    return execution.outcome, execution.result.text, execution.has_failed
+
+
+# ---------------------------------------------------------------- the table, row by row
+
+
+def test_arguments_that_do_not_fit_are_explained_to_the_model(mode: Mode) -> None:
+    @tool
+    def book(seats: int, day: str) -> str:
+        raise AssertionError("the body must not be entered")
+
+    ended = mode.play(ask(call("book", '{"seats": "many"}', id="b")), say("Sorry"), tools=[book])
+    outcome, text, is_error = only(ended)
+    assert (ended.answer.output, outcome, is_error) == ("Sorry", Outcome.REJECTED, True)
+    assert all(word in text for word in ("book", "seats", "many", "day")), text
+    assert "ToolStarted" not in ended.names
+
+
+@pytest.mark.parametrize("repeat", ["safe", "never"])
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_tool_error_reaches_the_model_word_for_word(mode: Mode, repeat: Any, is_async: bool) -> None:
+    words = "no seat left on  LH 7;\n try «tomorrow»"
+    ended = mode.play(ask(ACT), say("Ok"), tools=[raising(ToolError(words), repeat, is_async)])
+    assert only(ended) == (Outcome.FAILED, words, True)
+    assert ended.requests[1].messages[-1] == answer_of(ACT, words, is_error=True)
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize(
+    "error", [ValueError(SECRET), KeyError(SECRET), OSError(2, SECRET)], ids=lambda e: type(e).__name__
+)
+def test_a_safe_tool_that_fails_is_reported_without_its_words(mode: Mode, error: Exception, is_async: bool) -> None:
+    ended = mode.play(ask(ACT), say("Ok"), tools=[raising(error, "safe", is_async)])
+    assert only(ended) == (Outcome.FAILED, f"Tool 'act' failed with {type(error).__name__}.", True)
+    assert SECRET not in repr(ended.requests)
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_any_other_error_of_an_ordinary_tool_gives_the_run_up_as_itself(mode: Mode, is_async: bool) -> None:
+    error = ValueError("broken")
+    ended = mode.play(ask(ACT, call("fine", id="f")), tools=[raising(error, is_async=is_async), fine], run={})
+    assert ended.error is error
+    assert [(e.call.name, e.outcome) for e in ended.report.unknown] == [("act", Outcome.UNKNOWN)]
+    assert ended.report.standing == ended.report.unknown
+    assert ended.names[-1] == "RunFailed"
+
+
+def test_in_a_sequence_calls_after_the_one_that_gives_up_do_not_run() -> None:
+    for way in ("run", "stream", "arun", "astream"):
+        ended = Mode(way, False).play(ask(ACT, call("fine", id="f")), tools=[raising(ValueError("x")), fine])
+        assert [e.outcome for e in ended.executions] == [Outcome.UNKNOWN, Outcome.NOT_RUN], way
+        assert ended.executions[1].result.text == "This call of 'fine' was not run: the round ended before."
+        assert ended.executions[1].started_at is None
+
+
+def test_side_by_side_every_call_settles_and_the_first_failure_in_request_order_surfaces() -> None:
+    first, second = ValueError("first"), ValueError("second")
+    for way in ("run", "arun"):
+        ready = []
+
+        @tool(name="late")
+        async def late() -> None:
+            while not ready:
+                await asyncio.sleep(0)
+            raise first
+
+        @tool(name="early")
+        async def early() -> None:
+            ready.append(1)
+            raise second
+
+        ended = Mode(way, True).play(ask(call("late"), call("early")), tools=[late, early])
+        assert ended.error is first, way
+        assert [e.outcome for e in ended.executions] == [Outcome.UNKNOWN, Outcome.UNKNOWN]
+
+
+def test_a_returned_error_is_no_failure_of_the_run(mode: Mode) -> None:
+    @tool
+    def act() -> ToolResult:
+        return ToolResult.error("the shop is closed")
+
+    def never(error: BaseException, context: ErrorContext) -> str:
+        raise AssertionError("a returned error is not for handlers")
+
+    policy = ErrorPolicy(arguments=never, tool_error=never, execution=never)
+    ended = mode.play(ask(ACT), say("Ok"), tools=[act], on_error=policy)
+    assert only(ended) == (Outcome.DONE, "the shop is closed", True)
+
+
+class Bound:
+    """An executor that must not leave its thread."""
+
+    offload = False
+
+    def execute(self, call: ToolCall, context: ToolContext[Any]) -> str:
+        return "ran"
+
+
+def test_a_tool_bound_to_its_thread_works_in_blocking_modes_and_fails_in_the_others(mode: Mode) -> None:
+    def never(error: BaseException, context: ErrorContext) -> str:
+        raise AssertionError("handlers are bypassed")
+
+    ended = mode.play(ask(ACT), say("Ok"), tools=[(ToolSpec("act"), Bound())], on_error=never)
+    if mode.is_async:
+        assert isinstance(ended.error, AsyncNotSupportedError) and "'act'" in str(ended.error)
+        assert only(ended)[0] is Outcome.REJECTED
+    else:
+        assert only(ended) == (Outcome.DONE, "ran", False)
+
+
+# ---------------------------------------------------------------- handlers
+
+
+@pytest.mark.parametrize("repeat", ["safe", "never"])
+@pytest.mark.parametrize("is_async", [False, True])
+def test_one_handler_decides_what_the_model_reads_of_failed_bodies(mode: Mode, repeat: Any, is_async: bool) -> None:
+    error, seen = ValueError("broken"), []
+
+    def handler(raised: BaseException, context: ErrorContext) -> str:
+        seen.append((raised, context))
+        return f"try later: {raised}"
+
+    async def handler_async(raised: BaseException, context: ErrorContext) -> str:
+        await asyncio.sleep(0)
+        return handler(raised, context)
+
+    ended = mode.play(
+        ask(ACT), say("Ok"),
+        tools=[raising(error, repeat)], on_error=handler_async if is_async else handler,
+        run={"parameters": {"user": 7}},
+    )  # fmt: skip
+    outcome = Outcome.FAILED if repeat == "safe" else Outcome.UNKNOWN
+    assert only(ended) == (outcome, "try later: broken", True)
+    ((raised, context),) = seen
+    assert raised is error and context.raw_error is error
+    assert (context.call, context.run_id, context.memory_id) == (ACT, "run-1", "default")
+    assert dict(context.parameters) == {"user": 7} and isinstance(context.parameters, Parameters)
+
+
+HANDLED: dict[str, tuple[Callable[[Any], ErrorPolicy], Any, ToolCall]] = {
+    "arguments": (lambda h: ErrorPolicy(arguments=h), raising(ToolError("x")), call("act", '{"text": [')),
+    "tool_error": (lambda h: ErrorPolicy(tool_error=h), raising(ToolError("x")), ACT),
+    "execution": (lambda h: ErrorPolicy(execution=h), raising(ValueError("x")), ACT),
+}
+
+
+@pytest.mark.parametrize("row", HANDLED)
+def test_each_row_of_the_table_has_its_own_handler(mode: Mode, row: str) -> None:
+    policy, act, asked = HANDLED[row]
+    ended = mode.play(ask(asked), say("Ok"), tools=[act], on_error=policy(lambda error, context: "handled"))
+    assert (ended.answer.output, only(ended)[1:]) == ("Ok", ("handled", True))
+
+
+@pytest.mark.parametrize("row", HANDLED)
+def test_a_handler_that_raises_gives_the_run_up_with_the_tools_error_behind_it(mode: Mode, row: str) -> None:
+    policy, act, asked = HANDLED[row]
+    own = RuntimeError("handler is broken")
+
+    def handler(error: BaseException, context: ErrorContext) -> str:
+        raise own
+
+    memory = MessageWindow(10)
+    ended = mode.play(ask(asked), tools=[act], on_error=policy(handler), memory=memory)
+    assert ended.error is own
+    assert isinstance(own.__cause__ or own.__context__, (ToolArgumentsError, ToolError, ValueError))
+    assert memory.messages() == list(ended.messages)
+    assert [m.is_error for m in memory.messages() if isinstance(m, ToolMessage)] == [True]
+
+
+@pytest.mark.parametrize("row", HANDLED)
+def test_abort_raises_the_error_itself(mode: Mode, row: str) -> None:
+    policy, act, asked = HANDLED[row]
+    ended = mode.play(ask(asked), tools=[act], on_error=policy(abort))
+    kind = {"arguments": ToolArgumentsError, "tool_error": ToolError, "execution": ValueError}[row]
+    assert type(ended.error) is kind
+
+
+def test_a_handler_that_returns_neither_text_nor_result_is_named(mode: Mode) -> None:
+    ended = mode.play(ask(ACT), tools=[raising(ValueError("x"))], on_error=lambda error, context: 7)
+    assert isinstance(ended.error, UserError)
+    assert "returned 7; expected text or a ToolResult" in str(ended.error)
+
+
+def test_a_result_from_a_handler_always_counts_as_an_error(mode: Mode) -> None:
+    made = ToolResult.of("soft", attributes={"code": 3})
+    ended = mode.play(ask(ACT), say("Ok"), tools=[raising(ValueError("x"))], on_error=lambda error, context: made)
+    message = ToolMessage("a", "act", (TextContent("soft"),), True, {"code": 3})
+    assert ended.requests[1].messages[-1] == message
+
+
+@pytest.mark.parametrize(
+    ("handler", "error", "text"),
+    [
+        (tell_model, ValueError("broken"), "broken"),
+        (tell_model, ValueError("  "), "Tool 'act' failed with ValueError."),
+        (tell_safely, ValueError(SECRET), "Tool 'act' failed with ValueError."),
+    ],
+)
+def test_ready_made_handlers_tell_the_words_or_a_safe_sentence(
+    mode: Mode, handler: Any, error: Exception, text: str
+) -> None:
+    ended = mode.play(ask(ACT), say("Ok"), tools=[raising(error)], on_error=handler)
+    assert only(ended)[1] == text
+
+
+def test_an_argument_error_of_the_body_is_an_execution_error(mode: Mode) -> None:
+    error = ToolArgumentsError("of the body's own")
+    policy = ErrorPolicy(arguments=lambda e, c: "arguments", execution=lambda e, c: f"execution: {e}")
+    ended = mode.play(ask(ACT), say("Ok"), tools=[raising(error)], on_error=policy)
+    assert only(ended)[1] == "execution: of the body's own"
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize(
+    "raised", [SystemExit(1), GeneratorExit(), asyncio.CancelledError()], ids=lambda e: type(e).__name__
+)
+def test_an_exit_raised_by_a_body_is_an_execution_error_of_its_call(
+    mode: Mode, raised: BaseException, is_async: bool
+) -> None:
+    ended = mode.play(ask(ACT), tools=[raising(raised, is_async=is_async)])
+    assert type(ended.error) is ToolExecutionError
+    assert "'act'" in str(ended.error) and type(raised).__name__ in str(ended.error)
+    assert type(ended.error.__cause__) is type(raised)
+    assert ended.names[-1] == "RunFailed"
+
+
+def test_a_stop_iteration_of_a_body_is_an_execution_error_of_its_call(mode: Mode) -> None:
+    @tool
+    def act() -> str:
+        return next(iter(()))
+
+    ended = mode.play(ask(ACT), tools=[act])
+    assert type(ended.error) is ToolExecutionError
+    assert str(ended.error) == "tool 'act' raised StopIteration"
+    assert type(ended.error.__cause__) is StopIteration
+
+
+def test_a_run_in_which_nothing_works_round_after_round_ends_with_a_typed_error(mode: Mode) -> None:
+    ended = mode.play(
+        *[ask(ACT, call("act", id="b"))] * 3, say("Never"),
+        tools=[raising(ToolError("still closed"))], limits=Limits(consecutive_errors=3),
+    )  # fmt: skip
+    assert isinstance(ended.error, ConsecutiveErrorsError)
+    assert all(word in str(ended.error) for word in ("3 rounds", "'act'", "still closed", "consecutive_errors"))
+    assert (len(ended.requests), len(ended.executions)) == (3, 6)
+
+
+def test_one_call_that_works_starts_the_count_of_failed_rounds_anew(mode: Mode) -> None:
+    bad, mixed = ask(ACT), ask(ACT, call("fine", id="f"))
+    ended = mode.play(
+        bad, mixed, bad, say("Done"),
+        tools=[raising(ToolError("x")), fine], limits=Limits(consecutive_errors=2),
+    )  # fmt: skip
+    assert ended.answer.output == "Done"
+
+
+# ---------------------------------------------------------------- unknown names (spec 10)
+
+
+@tool
+def read_file(path: str = "") -> str:
+    """Read."""
+    return f"read {path}"
+
+
+@tool
+def write_file() -> str:
+    """Write."""
+    return "written"
+
+
+FILES = [read_file, write_file, fine]
+
+
+def test_an_unknown_name_is_answered_with_the_closest_names_and_others_run(mode: Mode) -> None:
+    ended = mode.play(ask(call("read_fil", id="a"), call("fine", id="b")), say("Ok"), tools=FILES)
+    assert [e.outcome for e in ended.executions] == [Outcome.REJECTED, Outcome.DONE]
+    (name, text, is_error), good = ended.results
+    assert (name, is_error, good) == ("read_fil", True, ("fine", "fine", False))
+    assert "'read_fil'" in text and "'read_file'" in text
+    assert ended.names.count("ToolStarted") == 1
+
+
+def test_abort_on_unknown_name_fails_the_run_and_closes_the_conversation(mode: Mode) -> None:
+    memory = MessageWindow(10)
+    policy = ErrorPolicy(unknown_name=abort_on_unknown_name)
+    ended = mode.play(ask(call("nope", id="n")), tools=FILES, on_error=policy, memory=memory)
+    assert isinstance(ended.error, UnknownToolError) and "'nope'" in str(ended.error)
+    (_, _, answer) = memory.messages()
+    assert isinstance(answer, ToolMessage) and (answer.call_id, answer.is_error) == ("n", True)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("plain", ToolMessage("n", "nope", (TextContent("plain"),), True)),
+        (ToolResult.of("soft", attributes={"k": 1}), ToolMessage("n", "nope", (TextContent("soft"),), False, {"k": 1})),
+        (ToolMessage("x", "y", (TextContent("a"), TextContent("b")), None, {"k": 2}),
+         ToolMessage("n", "nope", (TextContent("a"), TextContent("b")), True, {"k": 2})),
+        (ToolMessage("x", "y", (TextContent("a"),), False), ToolMessage("n", "nope", (TextContent("a"),), False)),
+    ],
+)  # fmt: skip
+def test_an_answer_for_an_unknown_name_keeps_contents_flag_and_attributes(
+    mode: Mode, given: Any, message: ToolMessage
+) -> None:
+    policy = ErrorPolicy(unknown_name=lambda call, names: given)
+    ended = mode.play(ask(call("nope", id="n")), say("Ok"), tools=FILES, on_error=policy)
+    assert ended.requests[1].messages[-1] == message
+
+
+@pytest.mark.parametrize("name", ["read_file\n", "  read_file ", "functions.read_file", "tools.read_file"])
+def test_a_name_with_a_stray_prefix_or_space_is_repaired_and_reported(mode: Mode, name: str) -> None:
+    ended = mode.play(ask(call(name, '{"path": "x"}', id="a")), say("Ok"), tools=FILES)
+    fixed = ToolCall("a", "read_file", '{"path": "x"}')
+    assert ended.requests[1].messages[1:] == (AssistantMessage(None, (fixed,)), answer_of(fixed, "read x"))
+    assert [(e.call, e.repair) for e in ended.of(ArgumentRepaired)] == [(fixed, Repair("name", name, "read_file"))]
+
+
+def test_a_name_that_exists_is_never_changed(mode: Mode) -> None:
+    spec = ToolSpec("functions.read_file")
+    odd = (spec, type("Odd", (), {"execute": lambda self, call, context: "the odd one"})())
+    ended = mode.play(ask(call("functions.read_file", id="a")), say("Ok"), tools=[*FILES, odd])
+    assert ended.results == [("functions.read_file", "the odd one", False)]
+    assert ended.of(ArgumentRepaired) == []
+
+
+def test_a_model_that_is_asked_of_nothing_says_so_without_suggestions(mode: Mode) -> None:
+    ended = mode.play(ask(call("nope", id="n")), say("Ok"))
+    assert ended.results == [("nope", "There is no tool named 'nope'.", True)]
+    assert ended.answer.messages[0] == UserMessage.of("Go")
