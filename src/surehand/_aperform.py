@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future
 from contextlib import aclosing
-from typing import Any
+from typing import Any, ClassVar
 
 from ._books import Run
 from ._call import Interrupted
-from ._colour import contained, pool, uncarried
+from ._colour import contained, is_async_callable, pool, uncarried
 from ._drive import adrive, drive, exhaust
-from ._effects import Ask, CallModel, Core, Drain, Effect, RunBody, RunTools, RunUndo, Shielded, UseMemory
+from ._effects import Await, CallModel, Core, Drain, Effect, Offload, RunBody, RunTools, RunUndo, Shielded, UseMemory
 from ._outbox import AsyncOutbox
 from ._perform import Blocking
 from ._pieces import Model, broken_stream, event_of
@@ -36,26 +36,13 @@ class Awaiting:
         self._tasks: set[asyncio.Task[None]] = set()
         self._settled: asyncio.Future[None] | None = None
         self._execute: Callable[[int], Core[None]] | None = None
-        self.performers: dict[type[Effect[Any]], Callable[[Any], Awaitable[Any]]] = {
-            CallModel: self._call_model if outbox_size is None else self._stream_model,
-            RunTools: self._run_tools,
-            RunBody: self._run_body,
-            Ask: self._ask,
-            UseMemory: self._use_memory,
-            RunUndo: self._run_undo,
-            Drain: self._drain,
-            Shielded: self._shielded,
-        }
-
-    @property
-    def is_full(self) -> bool:
-        """Whether the consumer is too far behind."""
-        return self.outbox is not None and self.outbox.is_full
+        self.streams = outbox_size is not None
 
     async def make_room(self) -> None:
-        """Wait for the consumer; a cancellation ends the wait."""
+        """Wait while the consumer is too far behind; a cancellation ends the wait."""
         assert self.outbox is not None
-        await self._interruptible(self.outbox.make_room())
+        if self.outbox.is_full:
+            await self._interruptible(self.outbox.make_room())
 
     async def _interruptible(self, awaitable: Awaitable[Any]) -> Any:
         # Only the run's own task may be cancelled in here; tools run elsewhere or are not being awaited.
@@ -73,10 +60,8 @@ class Awaiting:
     # ------------------------------------------------------------ model
 
     async def _call_model(self, effect: CallModel) -> ChatResponse:
-        return await self._interruptible(self._model.agenerate(effect.request))
-
-    async def _stream_model(self, effect: CallModel) -> ChatResponse:
-        return await self._interruptible(self._pieces(effect))
+        reply = self._pieces(effect) if self.streams else self._model.agenerate(effect.request)
+        return await self._interruptible(reply)
 
     async def _pieces(self, effect: CallModel) -> ChatResponse:
         run = self._run
@@ -236,7 +221,7 @@ class Awaiting:
             try:
                 self._loop.call_soon_threadsafe(self._see_to, effect.late(value, error))
             except RuntimeError:  # the loop has been closed: do it here, on the body's own thread
-                exhaust(drive(effect.late(value, error), Blocking(self._run, self._model).inner))
+                exhaust(drive(effect.late(value, error), Blocking(self._run, self._model), quiet=True))
 
         future.add_done_callback(done)
 
@@ -279,11 +264,13 @@ class Awaiting:
 
     # ------------------------------------------------------------ the rest
 
-    async def _ask(self, effect: Ask) -> Any:
-        if effect.offload and not asyncio.iscoroutinefunction(effect.function):
-            value = await asyncio.wrap_future(pool().submit(effect.function, *effect.args))
-        else:
-            value = effect.function(*effect.args)
+    async def _await(self, effect: Await) -> Any:
+        return await effect.awaitable
+
+    async def _offload_function(self, effect: Offload) -> Any:
+        if is_async_callable(effect.function):
+            return await effect.function(*effect.args)
+        value = await asyncio.wrap_future(pool().submit(effect.function, *effect.args))
         return await value if hasattr(value, "__await__") else value
 
     async def _use_memory(self, effect: UseMemory) -> Any:
@@ -300,6 +287,18 @@ class Awaiting:
             )
         value = await asyncio.wrap_future(pool().submit(getattr(memory, operation), *effect.args))
         return await value if hasattr(value, "__await__") else value
+
+    performers: ClassVar[Mapping[type[Effect[Any]], Callable[[Any, Any], Awaitable[Any]]]] = {
+        CallModel: _call_model,
+        RunTools: _run_tools,
+        RunBody: _run_body,
+        Await: _await,
+        Offload: _offload_function,
+        UseMemory: _use_memory,
+        RunUndo: _run_undo,
+        Drain: _drain,
+        Shielded: _shielded,
+    }
 
 
 _late_tasks: set[asyncio.Task[None]] = set()  # the loop itself holds tasks only weakly

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ._ledger import Ledger
@@ -29,37 +30,35 @@ __all__ = ["CancelToken", "Hooks", "Round", "Run", "Settings", "UndoReport"]
 
 
 class CancelToken:
-    """Cancels a run from another thread (spec 12.6): give it to ``run(cancel=…)``, call ``cancel()`` when you like."""
+    """Cancels a run from another thread (spec 12.6): give it to ``run(cancel=…)``, call ``cancel()`` when you like.
+
+    ``is_cancelled`` tells whether that has been done.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._cancelled = False
         self._callbacks: list[Callable[[], None]] = []
-
-    @property
-    def is_cancelled(self) -> bool:
-        """Whether ``cancel`` has been called."""
-        return self._cancelled
+        self.is_cancelled = False
 
     def cancel(self) -> None:
         """Ask the run to stop: running tools finish, what was done is undone. Further calls change nothing."""
         with self._lock:
-            callbacks, self._callbacks = ([] if self._cancelled else self._callbacks), []
-            self._cancelled = True
+            callbacks, self._callbacks = ([] if self.is_cancelled else self._callbacks), []
+            self.is_cancelled = True
         for callback in callbacks:
             callback()
 
     def on_cancel(self, callback: Callable[[], None]) -> None:
         """Call it when the token is cancelled; at once if it already is."""
         with self._lock:
-            if not self._cancelled:
+            if not self.is_cancelled:
                 self._callbacks.append(callback)
                 return
         callback()
 
 
-def ignore(_: Any) -> None:
-    """Does nothing; stands where nobody listens."""
+def _ignore(_: Any) -> None:
+    return None
 
 
 class Memory(Protocol):
@@ -167,25 +166,22 @@ def has_effect(tool: Tool) -> bool:
     return tool.repeat != "safe" or tool.undo is not None
 
 
-class Round:
+class Round(Struct, eq=False):
     """One reply's calls and what became of them, by slot (never by id: ids may be missing or repeated).
 
     A call's slot is its position in the reply, except that a call which was started early and then does not
     stand in the final reply keeps its slot, as an orphan, and the call in its place gets a fresh one.
     """
 
-    __slots__ = ("calls", "failures", "message", "number", "order", "records", "started", "stopped", "why_not_run")
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-        self.message: AssistantMessage | None = None
-        self.calls: dict[int, ToolCall] = {}
-        self.order: list[int] = []
-        self.started: set[int] = set()
-        self.records: dict[int, ToolExecution[Any]] = {}
-        self.failures: dict[int, BaseException] = {}
-        self.stopped = False
-        self.why_not_run = "the round ended before"
+    number: int
+    message: AssistantMessage | None = None
+    calls: dict[int, ToolCall] = {}
+    order: list[int] = []
+    started: set[int] = set()
+    records: dict[int, ToolExecution[Any]] = {}
+    failures: dict[int, BaseException] = {}
+    stopped: bool = False
+    why_not_run: str = "the round ended before"
 
     def receive(self, message: AssistantMessage) -> None:
         """The reply is complete: fix the request order, joining calls that were started early (spec 7.8.2, D-17)."""
@@ -377,7 +373,7 @@ class Run:
         *,
         attempt: int = 1,
         deadline: float | None = None,
-        report: Callable[[Any], None] = ignore,
+        report: Callable[[Any], None] = _ignore,
     ) -> ToolContext[Any]:
         """What hooks and tools are told about a call."""
         return ToolContext(

@@ -7,13 +7,14 @@ No I/O: what has to be done outside is awaited as an effect.
 from __future__ import annotations
 
 import contextlib
-from typing import Any, NamedTuple
+from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ._books import Round, Run
 from ._codec import canonical
-from ._effects import Ask, Core, RunBody, RunUndo
+from ._effects import Await, Core, Offload, RunBody, RunUndo, told
 from ._ledger import Entry
 from .errors import (
     AsyncNotSupportedError,
@@ -36,7 +37,7 @@ class Interrupted(BaseException):
     """A driver says that a body was interrupted from outside (a loop that shuts down): nobody knows how far it got."""
 
 
-class Ended(NamedTuple):
+class Ended(Struct, eq=False):
     """How a call ended, before its record is made. ``failure`` gives the run up; ``error`` is what went wrong."""
 
     outcome: Outcome
@@ -98,7 +99,9 @@ def _enter(run: Run, execution: ToolExecution[Any], ended: Ended) -> tuple[bool,
 
 async def _before(run: Run, call: ToolCall, key: str) -> tuple[Ended | None, ToolCall]:
     for hook in run.hooks.before:
-        answer = await Ask(hook, run.context(call, key))
+        answer = hook(run.context(call, key))
+        if hasattr(answer, "__await__"):
+            answer = await Await(answer)
         if isinstance(answer, ToolCall):
             call = answer
         elif isinstance(answer, ToolResult | str):
@@ -116,7 +119,9 @@ async def _after(run: Run, round_: Round, slot: int, execution: ToolExecution[An
     context = run.context(execution.call, execution.key)
     for hook in run.hooks.after:
         try:
-            await Ask(hook, execution, context)
+            answer = hook(execution, context)
+            if hasattr(answer, "__await__"):
+                await Await(answer)
         except BaseException as failure:
             # A hook's failure aborts and is no failure of the tool (spec 7.4.4); the other hooks still hear of it.
             round_.failures.setdefault(slot, failure)
@@ -126,14 +131,15 @@ async def _after(run: Run, round_: Round, slot: int, execution: ToolExecution[An
 # ---------------------------------------------------------------- up to the body
 
 
-class _Job:
+class _Job(Struct, eq=False):
     """One call on its way through its body: what every step below needs to know."""
 
-    __slots__ = ("arguments", "call", "key", "run", "same_as", "tool")
-
-    def __init__(self, run: Run, tool: Tool, call: ToolCall, key: str, arguments: dict[str, Any]) -> None:
-        self.run, self.tool, self.call, self.key, self.arguments = run, tool, call, key, arguments
-        self.same_as = key  # the key of an identical earlier call whose outcome is unknown, or our own
+    run: Run
+    tool: Tool
+    call: ToolCall
+    key: str
+    same_as: str  # the key of an identical earlier call whose outcome is unknown, or our own
+    arguments: dict[str, Any]
 
     def context(self, attempt: int = 1, deadline: float | None = None) -> ToolContext[Any]:
         return self.run.context(self.call, self.same_as, attempt=attempt, deadline=deadline, report=self.report)
@@ -143,8 +149,14 @@ class _Job:
         if run.listening:
             run.emit(ToolProgress(run_id=run.run_id, path=run.path, key=self.key, call=self.call, value=value))
 
-    def ended(self, outcome: Outcome, result: ToolResult, error: BaseException | None = None) -> Ended:
-        return Ended(outcome, result, self.tool, self.arguments, error)
+    def ended(
+        self,
+        outcome: Outcome,
+        result: ToolResult,
+        error: BaseException | None = None,
+        failure: BaseException | None = None,
+    ) -> Ended:
+        return Ended(outcome, result, self.tool, self.arguments, error, failure)
 
     def late(self, value: Any, error: BaseException | None) -> Core[None]:
         return _late_finish(self, value, error)
@@ -157,8 +169,10 @@ async def _settle(run: Run, call: ToolCall, key: str) -> Ended:
     try:
         arguments, repairs = tool.body.decode(call.arguments)
     except ToolArgumentsError as error:
-        return await _handled(_Job(run, tool, call, key, {}), Outcome.REJECTED, run.settings.errors.arguments, error)
-    job = _Job(run, tool, call, key, arguments)
+        return await _handled(
+            _Job(run, tool, call, key, key, {}), Outcome.REJECTED, run.settings.errors.arguments, error
+        )
+    job = _Job(run, tool, call, key, key, arguments)
     if repairs and run.listening:
         for repair in repairs:
             run.emit(ArgumentRepaired(run_id=run.run_id, path=run.path, call=call, repair=repair))
@@ -179,7 +193,7 @@ def _may_have_happened(call: ToolCall, what: str) -> ToolResult:
 
 async def _unknown_name(run: Run, call: ToolCall) -> Ended:
     names = tuple(spec.name for spec in run.settings.specs)
-    answer = await Ask(run.settings.errors.unknown_name, call, names)
+    answer = await told(run.settings.errors.unknown_name, call, names)
     match answer:
         case str():
             result = ToolResult.error(answer)
@@ -195,7 +209,9 @@ async def _unknown_name(run: Run, call: ToolCall) -> Ended:
 
 
 async def _denied(job: _Job, authorise: Any) -> ToolResult | None:
-    answer = await Ask(authorise, job.context(), job.arguments, offload=True)
+    answer = authorise(job.context(), job.arguments)
+    if hasattr(answer, "__await__"):
+        answer = await Await(answer)
     if answer is True:
         return None
     if answer is False:
@@ -244,13 +260,13 @@ def _done(job: _Job, value: Any) -> Ended:
 async def _after_error(job: _Job, error: BaseException) -> Ended:
     tool, errors = job.tool, job.run.settings.errors
     if isinstance(error, KeyboardInterrupt | Interrupted | Suspended):
-        return job.ended(Outcome.UNKNOWN, _may_have_happened(job.call, "This call"), error)._replace(failure=error)
+        return job.ended(Outcome.UNKNOWN, _may_have_happened(job.call, "This call"), error, failure=error)
     if isinstance(error, ToolError):
         return await _handled(job, Outcome.FAILED, errors.tool_error, error)
     if isinstance(error, ToolArgumentsError) and tool.body.raises_argument_errors:
         return await _handled(job, Outcome.REJECTED, errors.arguments, error)
     if isinstance(error, AsyncNotSupportedError):
-        return job.ended(Outcome.REJECTED, _gave_up(job.call), error)._replace(failure=error)
+        return job.ended(Outcome.REJECTED, _gave_up(job.call), error, failure=error)
     error = _showable(tool, error)
     if tool.repeat == "safe":
         return await _handled(job, Outcome.FAILED, errors.execution or tell_safely, error)
@@ -277,7 +293,7 @@ async def _probed(job: _Job) -> Any:
     if job.tool.probe is None:
         return Unknown()
     try:
-        return await Ask(job.tool.probe, job.context(), job.arguments, offload=True)
+        return await Offload(job.tool.probe, (job.context(), job.arguments))
     except Exception:
         return Unknown()  # a probe that fails cannot tell
 
@@ -287,20 +303,22 @@ async def _unknown(job: _Job, error: BaseException) -> Ended:
     if handler is not None:
         return await _handled(job, Outcome.UNKNOWN, handler, error)
     ended = job.ended(Outcome.UNKNOWN, _may_have_happened(job.call, "This call"), error)
-    return ended if isinstance(error, ToolTimeout) else ended._replace(failure=error)
+    if not isinstance(error, ToolTimeout):
+        ended.failure = error
+    return ended
 
 
 async def _handled(job: _Job, outcome: Outcome, handler: ErrorHandler, error: BaseException) -> Ended:
     """What the handler makes of the error: a text for the model, or the end of the run (spec 9.2, 9.5)."""
     try:
-        answer = await Ask(handler, error, job.run.error_context(job.call, error))
+        answer = await told(handler, error, job.run.error_context(job.call, error))
         result = ToolResult.error(answer) if isinstance(answer, str) else answer
         if not isinstance(result, ToolResult):
             raise UserError(f"error handler {handler!r} returned {answer!r}; expected text or a ToolResult")
     except BaseException as failure:
         if failure is not error and failure.__cause__ is None:
             failure.__cause__ = error  # the tool's own error must stay findable behind the handler's
-        return job.ended(outcome, _gave_up(job.call), error)._replace(failure=failure)
+        return job.ended(outcome, _gave_up(job.call), error, failure=failure)
     return job.ended(outcome, result if result.is_error else replace(result, is_error=True), error)
 
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator, Iterator
+from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
 from typing import Any, Protocol, TypeVar, cast
 
 from ._effects import Core, Effect, Shielded
@@ -17,16 +17,21 @@ T = TypeVar("T")
 
 
 class BlockingIO(Protocol):
-    """Performs effects by blocking."""
+    """Performs effects by blocking. The tables belong to the class: a run must not pay for making them."""
 
     @property
-    def at_once(self) -> dict[type[Effect[Any]], Callable[[Any], Any]]:
-        """How to perform the effects during which no events come up."""
+    def at_once(self) -> Mapping[type[Effect[Any]], Callable[[Any, Any], Any]]:
+        """How to perform the effects during which no events come up: functions of the performer and the effect."""
         ...
 
     @property
-    def in_steps(self) -> dict[type[Effect[Any]], Callable[[Any], Generator[Event, None, Any]]]:
+    def in_steps(self) -> Mapping[type[Effect[Any]], Callable[[Any, Any], Generator[Event, None, Any]]]:
         """How to perform the others."""
+        ...
+
+    @property
+    def streams(self) -> bool:
+        """Whether somebody takes the events."""
         ...
 
     def pending(self) -> Iterator[Event]:
@@ -38,51 +43,55 @@ class AsyncIO(Protocol):
     """Performs effects by awaiting."""
 
     @property
-    def performers(self) -> dict[type[Effect[Any]], Callable[[Any], Awaitable[Any]]]:
-        """How to perform each effect."""
-        ...
-
-    async def make_room(self) -> None:
-        """Waits while a consumer is too far behind."""
+    def performers(self) -> Mapping[type[Effect[Any]], Callable[[Any, Any], Awaitable[Any]]]:
+        """How to perform each effect: functions of the performer and the effect."""
         ...
 
     @property
-    def is_full(self) -> bool:
-        """Whether ``make_room`` would wait."""
+    def streams(self) -> bool:
+        """Whether somebody takes the events."""
+        ...
+
+    async def make_room(self) -> None:
+        """Waits while the consumer is too far behind."""
         ...
 
 
-def drive(core: Core[T], io: BlockingIO) -> Generator[Event, None, T]:
-    """Run the core to its end, yielding the events of the run; gives what the core returns."""
-    resume: Callable[[Any], Any] = core.send
+def drive(core: Core[T], io: BlockingIO, *, quiet: bool = False) -> Generator[Event, None, T]:
+    """Run the core to its end, yielding the events of the run; gives what the core returns.
+
+    ``quiet`` leaves the events where they are: for cores that run inside others, on worker threads or shielded.
+    """
+    send, at_once = core.send, io.at_once
     value: Any = None
-    closing = False
+    error: BaseException | None = None
+    silent = quiet or not io.streams
     while True:
         try:
-            effect = resume(value)
+            effect = send(value) if error is None else core.throw(error)
         except StopIteration as stop:
-            if not closing:
+            if not silent:
                 yield from io.pending()
             return cast(T, stop.value)
         except BaseException:
-            if not closing:
+            if not silent:
                 yield from io.pending()
             raise
         try:
             # Between a failure and giving up there must be no yield: a consumer that leaves there would be
             # the end of the run, with nothing undone.
-            if not closing and type(effect) is not Shielded:
+            if not silent and type(effect) is not Shielded:
                 yield from io.pending()
-            at_once = io.at_once.get(type(effect))
-            if at_once is not None:
-                value = at_once(effect)
+            perform = at_once.get(type(effect))
+            if perform is not None:
+                value = perform(io, effect)
             else:
-                value = yield from io.in_steps[type(effect)](effect)
-            resume = core.send
-        except BaseException as error:
+                value = yield from io.in_steps[type(effect)](io, effect)
+            error = None
+        except BaseException as raised:
             # A generator that is being closed must not yield again, whatever the core still wants done.
-            closing = closing or isinstance(error, GeneratorExit)
-            value, resume = error, core.throw
+            silent = silent or isinstance(raised, GeneratorExit)
+            error = raised
 
 
 class Superseded(BaseException):
@@ -97,20 +106,21 @@ async def adrive(
     superseded: Callable[[], bool] | None = None,
 ) -> T:
     """Run the core to its end; gives what the core returns. ``thrown`` is raised at the effect where it waits."""
-    resume: Callable[[Any], Any] = core.send if thrown is None else core.throw
-    value: Any = thrown
+    send, performers, streams = core.send, io.performers, io.streams
+    value: Any = None
+    error = thrown
     while True:
         try:
-            effect = resume(value)
+            effect = send(value) if error is None else core.throw(error)
         except StopIteration as stop:
             return cast(T, stop.value)
         try:
-            if io.is_full and type(effect) is not Shielded:
+            if streams and type(effect) is not Shielded:
                 await io.make_room()
-            value = await io.performers[type(effect)](effect)
-            resume = core.send
-        except BaseException as error:
-            value, resume = error, core.throw
+            value = await performers[type(effect)](io, effect)
+            error = None
+        except BaseException as raised:
+            error = raised
         if superseded is not None and superseded():
             raise Superseded
 

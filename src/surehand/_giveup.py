@@ -158,7 +158,7 @@ async def _correct(run: Run, undone: Sequence[ToolExecution[Any]], why: str) -> 
             changes.append((old, new))
     if changes and run.memory is not None:
         view = await UseMemory(run.memory, "messages")
-        await UseMemory(run.memory, "set", replaced_from_the_end(view, changes))
+        await UseMemory(run.memory, "set", (replaced_from_the_end(view, changes),))
 
 
 def _truth(execution: ToolExecution[Any], why: str) -> str:
@@ -193,9 +193,9 @@ async def save(run: Run) -> None:
     if run.memory is not None and run.saved < len(run.messages):
         batch = run.messages[run.saved :]
         if len(batch) == 1:
-            await UseMemory(run.memory, "add", batch[0])
+            await UseMemory(run.memory, "add", (batch[0],))
         else:
-            await UseMemory(run.memory, "add_all", batch)
+            await UseMemory(run.memory, "add_all", (batch,))
         run.saved += len(batch)
 
 

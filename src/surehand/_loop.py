@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from ._books import Round, Run
 from ._call import execute
-from ._effects import Ask, CallModel, Core, RunTools, Shielded, UseMemory
+from ._effects import CallModel, Core, RunTools, Shielded, UseMemory, told
 from ._giveup import book_round, give_up, save, undo_all, undo_some
 from .errors import (
     CallLimitError,
@@ -69,7 +69,7 @@ async def _rounds(run: Run) -> Answer:
     if run.listening:
         run.emit(RunStarted(run_id=run.run_id, path=run.path, memory_id=run.memory_id))
     if run.memory is not None and run.system is not None:
-        await UseMemory(run.memory, "add", run.system)
+        await UseMemory(run.memory, "add", (run.system,))
     await save(run)
     while True:
         request = await _request(run)
@@ -101,7 +101,7 @@ async def _request(run: Run) -> ChatRequest:
     request = ChatRequest(messages, run.request_parameters)
     if run.settings.transform_request is not None:
         # The transformed request is sent and forgotten, so that edits do not pile up (spec 7.7.2).
-        request = await Ask(run.settings.transform_request, request, run.memory_id)
+        request = await told(run.settings.transform_request, request, run.memory_id)
     return request
 
 
@@ -280,7 +280,7 @@ async def _after_failures(run: Run, failed: list[ToolExecution[Any]]) -> None:
         if triggers:
             await undo_all(run, triggers[0].call.name)
     if settings.on_tool_error is not None:
-        await Ask(settings.on_tool_error, run.context(failed[0].call, failed[0].key))
+        await told(settings.on_tool_error, run.context(failed[0].call, failed[0].key))
 
 
 async def _drop_orphans(run: Run, round_: Round) -> None:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import queue
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import closing
-from typing import Any
+from typing import Any, ClassVar
 
 from ._books import Run
 from ._colour import pool, portal, uncarried
 from ._drive import drive, exhaust
-from ._effects import Ask, CallModel, Core, Drain, Effect, RunBody, RunTools, RunUndo, Shielded, UseMemory
+from ._effects import Await, CallModel, Core, Drain, Effect, Offload, RunBody, RunTools, RunUndo, Shielded, UseMemory
 from ._interrupts import held_interrupts
 from ._outbox import Outbox
 from ._pieces import Model, broken_stream, event_of
@@ -35,23 +35,9 @@ class Blocking:
         self._wake: queue.SimpleQueue[int] = queue.SimpleQueue()
         self.outbox = None if outbox_size is None else Outbox(outbox_size, lambda: self._wake.put(_EVENT))
         self._schedule: Schedule | None = None
-        self.inner = _Inner(self)
-        self.at_once: dict[type[Effect[Any]], Callable[[Any], Any]] = {
-            RunBody: self._run_body,
-            Ask: self._ask,
-            UseMemory: self._use_memory,
-            RunUndo: self._run_undo,
-            Drain: self._drain,
-            Shielded: self._shielded,
-        }
-        self.in_steps: dict[type[Effect[Any]], Callable[[Any], Generator[Event, None, Any]]] = {
-            RunTools: self._run_tools
-        }
-        if self.outbox is None:
-            self.at_once[CallModel] = self._call_model
-        else:
-            self.in_steps[CallModel] = self._stream_model
-        run.token.on_cancel(lambda: self._wake.put(_CANCELLED))
+        self.streams = outbox_size is not None
+        if run.parallel is not False:
+            run.token.on_cancel(lambda: self._wake.put(_CANCELLED))
 
     def pending(self) -> Iterator[Event]:
         """The events that wait to be delivered."""
@@ -59,8 +45,10 @@ class Blocking:
 
     # ------------------------------------------------------------ model
 
-    def _call_model(self, effect: CallModel) -> ChatResponse:
-        return self._model.generate(effect.request)
+    def _call_model(self, effect: CallModel) -> Generator[Event, None, ChatResponse]:
+        if not self.streams:
+            return self._model.generate(effect.request)
+        return (yield from self._stream_model(effect))
 
     def _stream_model(self, effect: CallModel) -> Generator[Event, None, ChatResponse]:
         run = self._run
@@ -121,7 +109,7 @@ class Blocking:
             self._start(slot, effect.execute(slot))
 
     def _start(self, slot: int, core: Core[None]) -> None:
-        future = pool().submit(lambda: exhaust(drive(core, self.inner)))
+        future = pool().submit(lambda: exhaust(drive(core, self, quiet=True)))
         future.add_done_callback(lambda _: self._wake.put(slot))
 
     def _drain(self, effect: Drain) -> None:
@@ -141,7 +129,7 @@ class Blocking:
         if self.outbox is not None:
             self.outbox.close()  # a worker that waits for the consumer would never settle
         with held_interrupts(self._run):
-            return exhaust(drive(effect.core, self.inner))
+            return exhaust(drive(effect.core, self, quiet=True))
 
     # ------------------------------------------------------------ bodies
 
@@ -170,7 +158,7 @@ class Blocking:
             if not in_time:
                 if body.is_async:
                     future.cancel()
-                future.add_done_callback(lambda done: finish_late(done, effect, self.inner))
+                future.add_done_callback(lambda done: finish_late(done, effect, self))
         if not in_time:
             raise ToolTimeout(f"tool {effect.tool.name!r} did not finish within its timeout of {timeout} s")
         return _result_of(future)
@@ -196,26 +184,28 @@ class Blocking:
 
     # ------------------------------------------------------------ the rest
 
-    def _ask(self, effect: Ask) -> Any:
+    def _await(self, effect: Await) -> Any:
+        return awaited(effect.awaitable)
+
+    def _call_function(self, effect: Offload) -> Any:
         return settled(effect.function(*effect.args))
 
     def _use_memory(self, effect: UseMemory) -> Any:
         return settled(getattr(effect.memory, effect.operation)(*effect.args))
 
-
-class _Inner:
-    """The same performer for cores that run inside it, on worker threads or shielded: their events only wait."""
-
-    def __init__(self, outer: Blocking) -> None:
-        self._outer = outer
-        self.in_steps: dict[type[Effect[Any]], Callable[[Any], Generator[Event, None, Any]]] = {}
-
-    @property
-    def at_once(self) -> dict[type[Effect[Any]], Callable[[Any], Any]]:
-        return self._outer.at_once
-
-    def pending(self) -> Iterator[Event]:
-        return iter(())
+    at_once: ClassVar[Mapping[type[Effect[Any]], Callable[[Any, Any], Any]]] = {
+        RunBody: _run_body,
+        Await: _await,
+        Offload: _call_function,
+        UseMemory: _use_memory,
+        RunUndo: _run_undo,
+        Drain: _drain,
+        Shielded: _shielded,
+    }
+    in_steps: ClassVar[Mapping[type[Effect[Any]], Callable[[Any, Any], Generator[Event, None, Any]]]] = {
+        CallModel: _call_model,
+        RunTools: _run_tools,
+    }
 
 
 # ---------------------------------------------------------------- awaitables and futures
@@ -270,7 +260,7 @@ def finish_late(future: Future[Any], effect: RunBody, io: Any) -> None:
         return
     error = future.exception()
     value = None if error is not None else future.result()
-    exhaust(drive(effect.late(value, error), io))
+    exhaust(drive(effect.late(value, error), io, quiet=True))
 
 
 def _closable(pieces: Iterator[Any]) -> Any:

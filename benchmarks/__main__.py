@@ -1,0 +1,103 @@
+"""Prints each figure with its bound; exits with 1 if one is over. Figures are ratios, so any machine will do."""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from . import _bare, _ours
+from ._measure import acompare, compare
+
+
+class Figure(NamedTuple):
+    """One line of the report: ``value`` must be at most ``bound``."""
+
+    name: str
+    value: float
+    bound: float
+    detail: str = ""
+
+
+def _rounds() -> Iterator[Figure]:
+    for rounds, bound in ((1, 8.0), (10, 5.0), (50, 5.0)):
+        yield _sync_figure(f"run, {rounds} rounds, nothing listening", rounds, bound, watched=False)
+        yield _async_figure(f"arun, {rounds} rounds, nothing listening", rounds, bound, watched=False)
+    for rounds, bound in ((1, 10.0), (10, 6.0), (50, 6.0)):
+        yield _sync_figure(f"run, {rounds} rounds, all hooks and listeners", rounds, bound, watched=True)
+        yield _async_figure(f"arun, {rounds} rounds, all hooks and listeners", rounds, bound, watched=True)
+
+
+def _sync_figure(name: str, rounds: int, bound: float, *, watched: bool) -> Figure:
+    agent = (_ours.watched if watched else _ours.agent)(rounds, 1, "sadd")
+    ours, bare = compare(lambda: agent.run("go"), lambda: _bare.run(rounds, 1))
+    return Figure(name, ours / bare, bound, _micros(ours, bare, rounds))
+
+
+def _async_figure(name: str, rounds: int, bound: float, *, watched: bool) -> Figure:
+    agent = (_ours.watched if watched else _ours.agent)(rounds, 1, "add")
+    ours, bare = acompare(lambda: agent.arun("go"), lambda: _bare.arun(rounds, 1))
+    return Figure(name, ours / bare, bound, _micros(ours, bare, rounds))
+
+
+def _micros(ours: float, bare: float, per: int) -> str:
+    return f"{ours / per * 1e6:.1f} µs against {bare / per * 1e6:.1f} µs each"
+
+
+def _flat() -> Iterator[Figure]:
+    short, long = _ours.agent(50, 1, "sadd"), _ours.agent(500, 1, "sadd")
+    of_long, of_short = compare(lambda: long.run("go"), lambda: short.run("go"))
+    yield Figure("a round of 500 against a round of 50", of_long / of_short / 10, 1.3)
+
+
+def _fan_out() -> Iterator[Figure]:
+    agent = _ours.agent(1, 1000, "add")
+    ours, bare = acompare(lambda: agent.arun("go"), lambda: _bare.arun(1, 1000), repeats=5)
+    yield Figure("1,000 parallel trivial calls", ours / bare, 4.0, _micros(ours, bare, 1000))
+
+
+def _sleepers() -> Iterator[Figure]:
+    for name, bound in (("ssleep", 0.1), ("asleep", 0.08)):
+        agent = _ours.agent(1, 100, name)
+
+        async def timed(agent: object = agent) -> float:
+            start = time.perf_counter()
+            await agent.arun("go")  # type: ignore[attr-defined]
+            return time.perf_counter() - start
+
+        async def several() -> list[float]:
+            return [await timed() for _ in range(5)]  # noqa: B023  (used before the next turn)
+
+        seconds = statistics.median(asyncio.run(several()))
+        yield Figure(f"100 tools of 50 ms in arun ({name}), seconds", seconds, bound)
+
+
+def _imports() -> Iterator[Figure]:
+    def spent(code: str) -> float:
+        probe = f"import time; t = time.process_time(); {code}; print(time.process_time() - t)"
+        runs = [
+            subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True) for _ in range(7)
+        ]
+        return min(float(run.stdout) for run in runs)
+
+    ours, floor = spent("import surehand"), spent("import msgspec, asyncio; from pydantic import TypeAdapter")
+    yield Figure("import surehand", ours / floor, 1.3, f"{ours * 1e3:.0f} ms against {floor * 1e3:.0f} ms")
+
+
+def main() -> int:
+    """Measure and print; gives the exit code."""
+    over = 0
+    for measure in (_rounds, _flat, _fan_out, _sleepers, _imports):
+        for figure in measure():
+            mark = "ok  " if figure.value <= figure.bound else "OVER"
+            over += figure.value > figure.bound
+            print(f"{mark} {figure.value:8.3f} (at most {figure.bound:g})  {figure.name}  {figure.detail}", flush=True)
+    return 1 if over else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
