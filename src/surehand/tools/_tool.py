@@ -8,7 +8,7 @@ from __future__ import annotations
 import enum
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Generic, Literal, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
@@ -228,8 +228,11 @@ class Parameters(MutableMapping[str, Any]):
         return f"Parameters({self._values!r})"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolContext(Generic[DepsT]):
+def _ignore(_: Any) -> None:
+    return None
+
+
+class ToolContext(Struct, Generic[DepsT], frozen=True, kw_only=True, eq=False):
     """What surehand tells a tool that has a parameter of this type; the model neither sees nor sets it (spec 3.5).
 
     ``idempotency_key`` is the same for every attempt at this call: give it to the service behind the tool.
@@ -244,7 +247,7 @@ class ToolContext(Generic[DepsT]):
     idempotency_key: str
     attempt: int = 1
     deadline: float | None = None
-    report: Callable[[Any], None] = field(default=lambda _: None, repr=False, compare=False)
+    report: Callable[[Any], None] = _ignore
 
     def progress(self, value: Any) -> None:
         """Tell listeners how far the tool is, as a ``ToolProgress`` event; the value may be anything."""
