@@ -15,6 +15,7 @@ from ._results import make_encoder
 from ._signature import MISSING, is_async_callable
 from ._tool import Repair, Repeat, ReturnBehavior, Tool, ToolContext, ToolResult, Undo
 from ._undo import make_undo
+from ._values import ValueCodec
 
 __all__ = ["ExecutorBody", "programmatic_tool"]
 
@@ -27,6 +28,7 @@ class ExecutorBody:
         self._blocking, self._awaitable = _forms(executor, name)
         self._offload = bool(getattr(executor, "offload", True))
         self.encode: Callable[[Any], ToolResult] = make_encoder(name, MISSING)
+        self.values = ValueCodec(MISSING)
 
     @property
     def is_async(self) -> bool:

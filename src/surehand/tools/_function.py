@@ -31,6 +31,7 @@ from ._schema import build_schema
 from ._signature import Parameter, Signature, caller, is_async_callable, local_names, plain_callable, read_signature
 from ._tool import Repair, Repeat, ReturnBehavior, Tool, ToolContext, ToolResult, Undo
 from ._undo import injected_value
+from ._values import ValueCodec
 
 __all__ = ["FunctionBody", "canonical_arguments", "function_tool", "tool", "undoes"]
 
@@ -156,9 +157,9 @@ class FunctionBody:
         # Attributes, not methods: one call less for each call of the tool.
         self.decode: Callable[[str], tuple[dict[str, Any], tuple[Repair, ...]]] = make_decoder(self.schema, name)
         plain, streams, async_streams = _unwrapped(function)
-        self.encode: Callable[[Any], ToolResult] = make_encoder(
-            name, returned_type(signature.returns, is_stream=streams or async_streams)
-        )
+        returns = returned_type(signature.returns, is_stream=streams or async_streams)
+        self.encode: Callable[[Any], ToolResult] = make_encoder(name, returns)
+        self.values = ValueCodec(returns)
         self._is_async = is_async_callable(plain) or async_streams
         self._collect: Callable[[Any], Any] | None = _collected if async_streams else list if streams else None
         self._wants_context = bool(signature.injected)

@@ -16,7 +16,7 @@ from ._tool import Repair
 __all__ = ["NotJson", "Token", "is_array", "is_object", "read_json", "tokens_of"]
 
 _DEPTH = 200  # what pydantic's own reader takes
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"?', re.DOTALL)  # an open one too, or else quotes cost their square
 _TRAILING_COMMA = re.compile(r",(\s*[}\]])")
 
 

@@ -311,7 +311,7 @@ class Body(Protocol):
         """Whether a ``ToolArgumentsError`` raised by ``call`` means that nothing was done (spec 9.3)."""
         ...
 
-    def decode(self, text: str) -> tuple[dict[str, Any], tuple[Repair, ...]]:
+    def decode(self, text: str, /) -> tuple[dict[str, Any], tuple[Repair, ...]]:
         """The arguments by parameter name, and what was repaired; raises ``ToolArgumentsError``."""
         ...
 
@@ -323,7 +323,7 @@ class Body(Protocol):
         """The awaitable form; only to be called when ``has_async_form``."""
         ...
 
-    def encode(self, value: Any) -> ToolResult:
+    def encode(self, value: Any, /) -> ToolResult:
         """The value as a result; raises if it cannot be encoded."""
         ...
 

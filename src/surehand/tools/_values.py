@@ -1,0 +1,103 @@
+"""Values of a declared type to JSON and back to themselves, for what outlives the process (design 5)."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, Protocol
+
+import msgspec
+from pydantic import ConfigDict, PydanticUserError, TypeAdapter
+
+from ._signature import MISSING
+
+__all__ = ["ValueCodec"]
+
+_CONFIG = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64", ser_json_inf_nan="strings")
+_PLAIN = (str, int, float, bool, type(None))
+
+
+class _Adapter(Protocol):
+    def dump(self, value: Any) -> bytes: ...
+
+    def load(self, data: bytes) -> Any: ...
+
+
+class ValueCodec:
+    """Stores the values of one tool. What would not come back as itself is not stored at all.
+
+    ``hint`` is the declared type of the values, ``MISSING`` if there is none: then only plain data is stored.
+    """
+
+    def __init__(self, hint: Any) -> None:
+        self._hint = hint
+
+    def dump(self, value: Any) -> bytes | None:
+        """The value as JSON, or ``None`` if it is opaque: not of the declared type, or not to be had back."""
+        if self._adapter is None or (self._is_untyped and not _is_plain(value)):
+            return None
+        try:
+            data = self._adapter.dump(value)
+            restored = self._adapter.load(data)
+            # A subtype of the declared type would come back as the declared one, and an undo would get less.
+            return data if type(restored) is type(value) and bool(restored == value) else None
+        except Exception:  # whatever a user's type does here, the call has happened and stays done
+            return None
+
+    def load(self, data: bytes) -> Any:
+        """The value that was stored; raises what the type raises if it has changed since."""
+        if self._adapter is None:
+            raise TypeError(f"values of type {self._hint!r} are never stored")
+        return self._adapter.load(data)
+
+    @property
+    def _is_untyped(self) -> bool:
+        return self._hint is MISSING or self._hint is Any
+
+    @cached_property
+    def _adapter(self) -> _Adapter | None:
+        hint = Any if self._hint is MISSING else self._hint
+        if _is_struct(hint):
+            return _OfStruct(hint)
+        try:
+            return _OfPydantic(hint)
+        except Exception:  # a type that pydantic does not know
+            return None
+
+
+class _OfPydantic:
+    def __init__(self, hint: Any) -> None:
+        try:
+            adapter: TypeAdapter[Any] = TypeAdapter(hint, config=_CONFIG)
+        except PydanticUserError:  # models and their like bring a configuration of their own
+            adapter = TypeAdapter(hint)
+        self._adapter = adapter
+
+    def dump(self, value: Any) -> bytes:
+        return self._adapter.dump_json(value, warnings="error")
+
+    def load(self, data: bytes) -> Any:
+        return self._adapter.validate_json(data)
+
+
+class _OfStruct:
+    def __init__(self, hint: Any) -> None:
+        self._decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(hint)
+
+    def dump(self, value: Any) -> bytes:
+        return msgspec.json.encode(value)
+
+    def load(self, data: bytes) -> Any:
+        return self._decoder.decode(data)
+
+
+def _is_struct(hint: object) -> bool:
+    return isinstance(hint, type) and issubclass(hint, msgspec.Struct)
+
+
+def _is_plain(value: Any) -> bool:
+    # By exact type: a subtype would come back as its base.
+    if value.__class__ in _PLAIN:
+        return True
+    if value.__class__ is list:
+        return all(map(_is_plain, value))
+    return value.__class__ is dict and all(key.__class__ is str and _is_plain(item) for key, item in value.items())

@@ -1,0 +1,100 @@
+"""What a tool returned comes back as itself after it was stored, or is not stored at all."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import enum
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+import pytest
+from pydantic import BaseModel
+
+from surehand.tools._function import tool
+from surehand.tools._signature import MISSING
+from surehand.tools._values import ValueCodec
+
+from .helpers import one
+
+
+class Animal(BaseModel):
+    name: str
+
+
+class Dog(Animal):
+    tricks: list[str] = []
+
+
+@dataclasses.dataclass
+class Point:
+    x: int
+    at: datetime.date
+
+
+class Record(msgspec.Struct):
+    a: int
+
+
+class Colour(enum.Enum):
+    RED = "red"
+
+
+class Handle:
+    pass
+
+
+@pytest.mark.parametrize(
+    ("hint", "value"),
+    [
+        (MISSING, None),
+        (MISSING, {"a": [1, 2.5, "x", None, True]}),
+        (None, None),
+        (int, 10**30),
+        (str | None, "x"),
+        (Decimal, Decimal("1.10")),
+        (bytes, b"\xff\x00"),
+        (tuple[int, datetime.date], (1, datetime.date(2031, 5, 3))),
+        (set[int], {1, 2}),
+        (Colour, Colour.RED),
+        (Animal, Animal(name="a")),
+        (list[Animal | Point], [Animal(name="a"), Point(1, datetime.date(2031, 5, 3))]),
+        (Point, Point(1, datetime.date(2031, 5, 3))),
+        (Record, Record(1)),
+    ],
+    ids=repr,
+)
+def test_a_value_of_the_declared_type_comes_back_as_itself(hint: Any, value: Any) -> None:
+    codec = ValueCodec(hint)
+    data = codec.dump(value)
+    assert data is not None
+    restored = codec.load(data)
+    assert (type(restored), restored) == (type(value), value)
+
+
+@pytest.mark.parametrize(
+    ("hint", "value"),
+    [
+        (MISSING, Animal(name="a")),
+        (MISSING, (1, 2)),
+        (MISSING, {1: "a"}),
+        (Animal, Dog(name="a")),
+        (int, "x"),
+        (Handle, Handle()),
+        (float, float("nan")),
+        (Any, [datetime.date(2031, 5, 3)]),
+    ],
+    ids=repr,
+)
+def test_what_would_come_back_as_something_else_is_opaque(hint: Any, value: Any) -> None:
+    assert ValueCodec(hint).dump(value) is None
+
+
+def test_a_tools_values_follow_its_return_annotation() -> None:
+    @tool
+    def act() -> Point: ...  # type: ignore[empty-body]
+
+    body: Any = one(act).body
+    point = Point(1, datetime.date(2031, 5, 3))
+    assert body.values.load(body.values.dump(point)) == point
