@@ -54,6 +54,11 @@ class DaemonPool:
             if future.set_running_or_notify_cancel():
                 try:
                     result = context.run(function, *args)
+                except (StopIteration, GeneratorExit) as error:
+                    # Thrown into a coroutine they would end it instead of being an error, or never arrive.
+                    unfit = RuntimeError(f"{function!r} raised {type(error).__name__}")
+                    unfit.__cause__ = error
+                    future.set_exception(unfit)
                 except BaseException as error:
                     future.set_exception(error)
                 else:
@@ -110,11 +115,19 @@ async def _next(items: AsyncIterator[Any]) -> tuple[Any, bool]:
 
 
 async def contained(awaitable: Awaitable[T]) -> T:
-    """Await it inside a task without letting KeyboardInterrupt or SystemExit tear down the task's event loop."""
+    """Await it inside a task without letting KeyboardInterrupt or SystemExit tear down the task's event loop.
+
+    A CancelledError of its own does not look like a cancellation of the task either.
+    """
     try:
         return await awaitable
     except (KeyboardInterrupt, SystemExit) as error:
         raise _Carried(error) from error
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        raise _Carried(error) from error  # raised by what was awaited: nobody has cancelled this task
 
 
 class _Carried(Exception):
