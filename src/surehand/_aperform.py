@@ -14,7 +14,7 @@ from ._colour import contained, is_async_callable, pool, uncarried
 from ._drive import adrive, drive, exhaust
 from ._effects import Await, CallModel, Core, Drain, Effect, Offload, RunBody, RunTools, RunUndo, Shielded, UseMemory
 from ._outbox import AsyncOutbox
-from ._perform import Blocking
+from ._perform import Blocking, called, unraisable
 from ._pieces import Model, broken_stream, event_of
 from ._schedule import Schedule, width_of
 from .errors import AsyncNotSupportedError, ToolTimeout
@@ -161,7 +161,7 @@ class Awaiting:
             if body.has_async_form:
                 return await body.call_async(effect.arguments, effect.context)
             if tool.inline:
-                value = body.call(effect.arguments, effect.context)
+                value = called(effect)
             else:
                 value = await self._on_a_thread(effect)
             return await value if hasattr(value, "__await__") else value
@@ -170,6 +170,8 @@ class Awaiting:
                 self._run.token.cancel()
                 raise Interrupted(f"tool {tool.name!r} was interrupted") from error
             raise
+        except GeneratorExit as error:
+            raise unraisable(tool.name, error) from error
 
     async def _on_a_thread(self, effect: RunBody) -> Any:
         future = self._offload(effect)
@@ -186,7 +188,7 @@ class Awaiting:
                 f"tool {effect.tool.name!r} is bound to its thread (offload = False) and has no execute_async; "
                 "give it one, or use run() or stream()"
             )
-        return pool().submit(body.call, effect.arguments, effect.context)
+        return pool().submit(called, effect)
 
     async def _run_timed(self, effect: RunBody, timeout: float) -> Any:
         body = effect.tool.body

@@ -21,7 +21,7 @@ from .errors import ToolExecutionError, ToolTimeout
 from .events import Event
 from .messages import ChatResponse, ResponseDone, ToolCallReady
 
-__all__ = ["Blocking", "awaited", "settled"]
+__all__ = ["Blocking", "awaited", "called", "settled", "unraisable"]
 
 _EVENT, _CANCELLED = -1, -2  # what may be in the wake queue besides the slot of a call that has settled
 
@@ -135,22 +135,19 @@ class Blocking:
 
     def _run_body(self, effect: RunBody) -> Any:
         tool, body = effect.tool, effect.tool.body
-        if tool.timeout is not None:
-            return self._run_timed(effect, tool.timeout)
-        if not body.is_async:
-            try:
-                value = body.call(effect.arguments, effect.context)
-            except StopIteration as error:
-                raise _unraisable(tool.name, error) from error
-            return awaited(value) if hasattr(value, "__await__") else value
-        return awaited(body.call(effect.arguments, effect.context))
+        try:
+            if tool.timeout is not None:
+                return self._run_timed(effect, tool.timeout)
+            return settled(called(effect))
+        except (StopIteration, GeneratorExit) as error:
+            raise unraisable(tool.name, error) from error
 
     def _run_timed(self, effect: RunBody, timeout: float) -> Any:
         body = effect.tool.body
         if body.is_async:
             future = portal().submit(_coroutine(body.call(effect.arguments, effect.context)))
         else:
-            future = pool().submit(lambda: settled(body.call(effect.arguments, effect.context)))
+            future = pool().submit(lambda: settled(called(effect)))
         in_time = False
         try:
             in_time = finished_in_time(future, timeout)
@@ -228,8 +225,20 @@ def settled(value: Any) -> Any:
     return awaited(value) if hasattr(value, "__await__") else value
 
 
-def _unraisable(name: str, error: BaseException) -> ToolExecutionError:
-    # Python turns a StopIteration that crosses a generator into a RuntimeError, which would hide the tool's name.
+def called(effect: RunBody) -> Any:
+    """What the body returns, on this thread."""
+    try:
+        return effect.tool.body.call(effect.arguments, effect.context)
+    except (StopIteration, GeneratorExit) as error:
+        raise unraisable(effect.tool.name, error) from error
+
+
+def unraisable(name: str, error: BaseException) -> ToolExecutionError:
+    """Stands for an error of a body that cannot be thrown into a coroutine.
+
+    Python turns a StopIteration that crosses a generator into a RuntimeError, and closes a coroutine into which a
+    GeneratorExit is thrown.
+    """
     return ToolExecutionError(f"tool {name!r} raised {type(error).__name__}")
 
 
@@ -248,8 +257,6 @@ def finished_in_time(future: Future[Any], timeout: float | None) -> bool:
 def _result_of(future: Future[Any]) -> Any:
     try:
         return future.result()
-    except StopIteration as error:
-        raise _unraisable("…", error) from error
     except BaseException as error:
         raise uncarried(error) from error.__cause__
 
