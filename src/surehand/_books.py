@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Protocol
+from weakref import WeakSet
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ._ledger import Ledger
@@ -23,7 +23,7 @@ from .messages import (
     ToolSpec,
     Usage,
 )
-from .policies import EarlyStart, ErrorContext, ErrorPolicy, Limits, UndoPolicy, undo_on_real_failure
+from .policies import EarlyStart, ErrorContext, ErrorPolicy, Limits, UndoPolicy
 from .tools._tool import Outcome, Parameters, Tool, ToolContext, ToolExecution, ToolResult, UndoOutcome
 
 __all__ = ["CancelToken", "Hooks", "Round", "Run", "Settings", "UndoReport"]
@@ -35,18 +35,33 @@ class CancelToken:
     ``is_cancelled`` tells whether that has been done.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, parent: CancelToken | None = None) -> None:
+        # Each run has a token of its own below the caller's: leaving one run must not cancel the others that
+        # were given the same token, and a token that lives long must not keep every run alive.
         self._lock = threading.Lock()
         self._callbacks: list[Callable[[], None]] = []
+        self._children: WeakSet[CancelToken] = WeakSet()
         self.is_cancelled = False
+        if parent is not None:
+            parent._adopt(self)
 
     def cancel(self) -> None:
         """Ask the run to stop: running tools finish, what was done is undone. Further calls change nothing."""
         with self._lock:
             callbacks, self._callbacks = ([] if self.is_cancelled else self._callbacks), []
+            children = list(self._children)
             self.is_cancelled = True
+        for child in children:
+            child.cancel()
         for callback in callbacks:
             callback()
+
+    def _adopt(self, child: CancelToken) -> None:
+        with self._lock:
+            if not self.is_cancelled:
+                self._children.add(child)
+                return
+        child.cancel()
 
     def on_cancel(self, callback: Callable[[], None]) -> None:
         """Call it when the token is cancelled; at once if it already is."""
@@ -73,34 +88,32 @@ class Memory(Protocol):
     def set(self, messages: Sequence[Message], /) -> Any: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Hooks:
+class Hooks(Struct, frozen=True):
     """Functions around each call (spec 7.4): the agent's own come first, then the run's."""
 
     before: tuple[Callable[..., Any], ...] = ()
     after: tuple[Callable[..., Any], ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class Settings(Struct, frozen=True, kw_only=True, eq=False):
     """How runs are to be made; frozen, shared by all runs of an agent."""
 
-    tools: Mapping[str, Tool] = field(default_factory=dict[str, Tool])
-    specs: tuple[ToolSpec, ...] = ()
-    limits: Limits = Limits()
-    errors: ErrorPolicy = ErrorPolicy()
-    undo: UndoPolicy = UndoPolicy.OFF
-    undo_when: Callable[[ToolExecution[Any]], bool] = undo_on_real_failure
-    undo_timeout: float | None = 60.0
-    drain_timeout: float = 30.0
-    parallel: bool | int | None = None
-    early_start: EarlyStart = "safe"
-    authorise: Callable[..., Any] | None = None
-    hooks: Hooks = Hooks()
-    transform_request: Callable[..., Any] | None = None
-    relax_tool_choice: bool = True
-    on_abort: str = "complete"
-    on_tool_error: Callable[[ToolContext[Any]], Any] | None = None
+    tools: Mapping[str, Tool]
+    specs: tuple[ToolSpec, ...]
+    may_end_early: bool  # whether any tool can end a run without the model
+    limits: Limits
+    errors: ErrorPolicy
+    undo: UndoPolicy
+    undo_when: Callable[[ToolExecution[Any]], bool]
+    undo_timeout: float | None
+    drain_timeout: float
+    early_start: EarlyStart
+    authorise: Callable[..., Any] | None
+    hooks: Hooks
+    transform_request: Callable[..., Any] | None
+    relax_tool_choice: bool
+    on_abort: str
+    on_tool_error: Callable[[ToolContext[Any]], Any] | None
 
 
 class UndoReport:
@@ -187,7 +200,11 @@ class Round(Struct, eq=False):
         """The reply is complete: fix the request order, joining calls that were started early (spec 7.8.2, D-17)."""
         self.message = message
         wanted = [call for call in message.tool_calls if not call.executed_by_provider]
-        fresh = max(len(wanted), *(slot + 1 for slot in self.calls)) if self.calls else 0
+        if not self.calls:
+            self.calls = dict(enumerate(wanted))
+            self.order = list(self.calls)
+            return
+        fresh = max(len(wanted), *(slot + 1 for slot in self.calls))
         for position, call in enumerate(wanted):
             early = self.calls.get(position)
             slot = position if early is None or early == call else fresh + position
@@ -211,110 +228,55 @@ class Round(Struct, eq=False):
     @property
     def first_failure(self) -> BaseException | None:
         """The failure that gives the run up: the first one in request order (spec 8.5)."""
+        if not self.failures:
+            return None
         for slot in (*self.order, *self.orphans):
             if slot in self.failures:
                 return self.failures[slot]
         return None
 
 
-class Run:
+class Run(Struct, eq=False, kw_only=True):
     """Everything about one run in one place; belongs to the driver's thread or task, except where a lock is named."""
 
-    __slots__ = (
-        "_index",
-        "_late",
-        "_lock",
-        "calls_made",
-        "cut_offs",
-        "deps",
-        "emit",
-        "empty_replies",
-        "errors_in_a_row",
-        "executions",
-        "given_up",
-        "history",
-        "hooks",
-        "intermediate",
-        "interrupt",
-        "ledger",
-        "listening",
-        "memory",
-        "memory_id",
-        "messages",
-        "now",
-        "parallel",
-        "parameters",
-        "path",
-        "places",
-        "request_parameters",
-        "requests_made",
-        "round",
-        "rounds_made",
-        "run_id",
-        "saved",
-        "settings",
-        "started_at",
-        "system",
-        "token",
-        "undo_reason",
-        "unknown_calls",
-        "usage",
-    )
-
-    def __init__(
-        self,
-        settings: Settings,
-        *,
-        run_id: str,
-        history: Sequence[Message],
-        opening: Sequence[Message],
-        system: SystemMessage | None,
-        request_parameters: ChatParameters,
-        parallel: bool | int,
-        deps: Any,
-        memory: Memory | None,
-        memory_id: Any,
-        parameters: Parameters,
-        hooks: Hooks,
-        token: CancelToken,
-        now: Callable[[], float],
-        emit: Callable[[Event], None],
-        listening: bool,
-    ) -> None:
-        self.settings = settings
-        self.run_id = run_id
-        self.path = ""
-        self.history = tuple(history)
-        self.messages: list[Message] = list(opening)
-        self.system = system  # goes to the memory; without one it heads the history
-        self.saved = 0
-        self.places: dict[str, int] = {}
-        self.request_parameters = request_parameters
-        self.parallel = parallel
-        self.deps = deps
-        self.memory = memory
-        self.memory_id = memory_id
-        self.parameters = parameters
-        self.hooks = hooks
-        self.token = token
-        self.now = now
-        self.emit = emit
-        self.listening = listening
-        self.started_at = now()
-        self.executions: list[ToolExecution[Any]] = []
-        self.intermediate: list[ChatResponse] = []
-        self.usage: Usage | None = None
-        self.ledger = Ledger()
-        self.round: Round | None = None
-        self.rounds_made = self.requests_made = self.calls_made = self.errors_in_a_row = 0
-        self.cut_offs = self.empty_replies = 0
-        self.unknown_calls: dict[tuple[str, str], str] = {}
-        self.given_up = False
-        self._lock = threading.Lock()
-        self._index: dict[str, int] = {}
-        self._late: dict[str, ToolResult] = {}
-        self.interrupt: BaseException | None = None
-        self.undo_reason = UndoReason.RUN_GIVEN_UP
+    settings: Settings
+    run_id: str
+    history: Sequence[Message]  # what was said before, for runs without a memory
+    messages: list[Message]  # what this run adds to the conversation
+    system: SystemMessage | None  # goes to the memory; without one it heads the history
+    request_parameters: ChatParameters
+    parallel: bool | int
+    deps: Any
+    memory: Memory | None
+    memory_id: Any
+    parameters: Parameters
+    hooks: Hooks
+    token: CancelToken
+    now: Callable[[], float]
+    emit: Callable[[Event], None]
+    listening: bool
+    started_at: float
+    path: str = ""
+    saved: int = 0  # how many of the messages the memory has
+    places: dict[str, int] = {}  # where in the messages the result of each call stands
+    executions: list[ToolExecution[Any]] = []
+    intermediate: list[ChatResponse] = []
+    usage: Usage | None = None
+    ledger: Ledger = field(default_factory=Ledger)
+    round: Round | None = None
+    rounds_made: int = 0
+    requests_made: int = 0
+    calls_made: int = 0
+    errors_in_a_row: int = 0
+    cut_offs: int = 0
+    empty_replies: int = 0
+    unknown_calls: dict[tuple[str, str], str] = {}
+    given_up: bool = False
+    interrupt: BaseException | None = None
+    undo_reason: UndoReason = UndoReason.RUN_GIVEN_UP
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _index: dict[str, int] = {}
+    _late: dict[str, ToolResult] = {}
 
     def check_cancelled(self) -> None:
         """A checkpoint (spec 12.2): raises ``RunCancelled`` once the token is cancelled."""
@@ -325,7 +287,7 @@ class Run:
         """Enter an execution; gives it as entered, and whether it is late: its call was already given up on."""
         with self._lock:
             late = self._late.pop(execution.key, None) if self._late else None
-            if late is not None and execution.outcome is Outcome.UNKNOWN:
+            if late is not None and execution.outcome is not Outcome.DONE:
                 execution = replace(execution, outcome=Outcome.DONE, result=late)
             index = self._index.setdefault(execution.key, len(self.executions))
             if index < len(self.executions):
@@ -337,11 +299,12 @@ class Run:
     def arrange(self, keys: Sequence[str]) -> None:
         """Put the executions of a settled round, the last ones entered, into request order. Thread-safe."""
         with self._lock:
-            first = len(self.executions) - len(keys)
             ordered = [self.executions[self._index[key]] for key in keys]
-            self.executions[first:] = ordered
-            for offset, key in enumerate(keys):
-                self._index[key] = first + offset
+            # Records of calls that do not stand in the reply may lie between these: they stay where they are.
+            places = sorted(self._index[key] for key in keys)
+            for place, key, execution in zip(places, keys, ordered, strict=True):
+                self.executions[place] = execution
+                self._index[key] = place
 
     def finish_late(self, key: str, result: ToolResult) -> ToolExecution[Any] | None:
         """An unknown call turns out to be done; gives it, unless somebody else sees to it. Thread-safe."""
@@ -351,8 +314,8 @@ class Run:
                 self._late[key] = result  # its record is about to be made, and will take this along
                 return None
             execution = self.executions[index]
-            if execution.outcome is not Outcome.UNKNOWN:
-                return None
+            if execution.outcome is Outcome.DONE:
+                return None  # another attempt of the same call has been entered
             done = replace(execution, outcome=Outcome.DONE, result=result, finished_at=self.now())
             self.executions[index] = done
             return done

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from .tools._tool import Tool, ToolContext, ToolExecution
 
 __all__ = ["Entry", "Ledger"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Entry:
+class Entry(Struct, frozen=True, eq=False):
     """A finished call that can be undone."""
 
     tool: Tool

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import time
-import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, TypedDict
 
@@ -13,7 +13,7 @@ from .events import Listener, Listeners
 from .memory._base import ChatMemory
 from .messages import ChatParameters, Message
 from .policies import EarlyStart, ErrorHandler, ErrorPolicy, Limits, UndoPolicy, undo_on_real_failure
-from .tools._tool import Parameters, Tool, ToolExecution
+from .tools._tool import Parameters, ReturnBehavior, Tool, ToolExecution
 
 __all__ = ["AgentOptions", "RunOptions", "checked", "parallel_of", "settings_of"]
 
@@ -60,9 +60,21 @@ class RunOptions(TypedDict, total=False):
     listeners: Iterable[Listener]
 
 
+RUN_DEFAULTS = RunOptions(
+    memory_id="default",
+    history=(),
+    parameters={},
+    chat_parameters=ChatParameters(),
+    parallel=None,
+    before_tool=None,
+    after_tool=None,
+    listeners=(),
+)
+
+
 def new_id() -> str:
     """A fresh run id."""
-    return uuid.uuid4().hex
+    return os.urandom(16).hex()
 
 
 AGENT_DEFAULTS = AgentOptions(
@@ -140,7 +152,9 @@ def _complaint(name: str, value: Any) -> str | None:
         return "a function"
     if name == "on_error" and not (isinstance(value, ErrorPolicy) or callable(value)):
         return "an ErrorPolicy, or a function of an error and its context"
-    if name == "parallel" and not (value is None or (isinstance(value, int) and (isinstance(value, bool) or value > 0))):
+    if name == "parallel" and not (
+        value is None or (isinstance(value, int) and (isinstance(value, bool) or value > 0))
+    ):
         return "True, False, None, or how many calls may run at once (at least 1)"
     if name == "stream_buffer" and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
         return "how many events may wait for the consumer (at least 1)"
@@ -170,6 +184,7 @@ def settings_of(options: AgentOptions, tools: Sequence[Tool]) -> Settings:
     return Settings(
         tools={tool.name: tool for tool in tools},
         specs=tuple(tool.spec for tool in tools),
+        may_end_early=any(tool.returns is not ReturnBehavior.TO_MODEL for tool in tools),
         limits=options["limits"],
         errors=on_error if isinstance(on_error, ErrorPolicy) else ErrorPolicy(execution=on_error),
         undo=undo,
@@ -186,7 +201,10 @@ def settings_of(options: AgentOptions, tools: Sequence[Tool]) -> Settings:
     )
 
 
-def hooks_of(before: Callable[..., Any] | None, after: Callable[..., Any] | None, first: Hooks = Hooks()) -> Hooks:
+_NO_HOOKS = Hooks()
+
+
+def hooks_of(before: Callable[..., Any] | None, after: Callable[..., Any] | None, first: Hooks = _NO_HOOKS) -> Hooks:
     """These hooks, behind the ones that come first."""
     if before is None and after is None:
         return first

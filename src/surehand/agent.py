@@ -14,10 +14,10 @@ from typing_extensions import TypeVar, Unpack
 from ._aperform import Awaiting
 from ._books import CancelToken, Run
 from ._drive import drive, exhaust
-from ._loop import Answer, finished, run_loop
-from ._options import AGENT_DEFAULTS, AgentOptions, RunOptions, checked, hooks_of, parallel_of, settings_of
+from ._loop import run_loop
+from ._options import AGENT_DEFAULTS, RUN_DEFAULTS, AgentOptions, RunOptions, checked, hooks_of, parallel_of, settings_of
 from ._perform import Blocking
-from ._results import RunResult
+from ._results import RunResult, delivered
 from ._streams import AsyncStream, Stream
 from ._supervise import Supervisor
 from .errors import UserError
@@ -90,8 +90,7 @@ class Agent(Generic[DepsT, OutputT]):
         If the run is given up, raises what ended it, with a note; ``report_of(error)`` gives the ``UndoReport``.
         """
         run = self._open(prompt, deps, options, is_async=False, streams=False)
-        answer = exhaust(drive(run_loop(run), Blocking(run, self._model)))
-        return _delivered(run, answer)
+        return delivered(run, exhaust(drive(run_loop(run), Blocking(run, self._model))))
 
     async def arun(
         self, prompt: Prompt, *, deps: DepsT | None = None, **options: Unpack[RunOptions]
@@ -101,8 +100,7 @@ class Agent(Generic[DepsT, OutputT]):
         When the caller is cancelled, running tools finish and everything is dealt with before that is raised.
         """
         run = self._open(prompt, deps, options, is_async=True, streams=False)
-        answer = await Supervisor(run, run_loop(run), Awaiting(run, self._model)).result()
-        return _delivered(run, answer)
+        return delivered(run, await Supervisor(run, run_loop(run), Awaiting(run, self._model)).result())
 
     def stream(self, prompt: Prompt, *, deps: DepsT | None = None, **options: Unpack[RunOptions]) -> Stream[OutputT]:
         """The run as a blocking iterator of events, inside a ``with`` block; takes what ``run`` takes."""
@@ -129,40 +127,41 @@ class Agent(Generic[DepsT, OutputT]):
     # ------------------------------------------------------------ opening a run
 
     def _open(self, prompt: Prompt, deps: Any, options: RunOptions, *, is_async: bool, streams: bool) -> Run:
+        given = RUN_DEFAULTS
         if options:
             checked(options, RunOptions.__annotations__, "run()")
-        memory_id = options.get("memory_id", "default")
-        memory = self._memory_of(memory_id)
-        history = options.get("history", ())
+            given = cast(RunOptions, {**RUN_DEFAULTS, **options})
+        memory, history = self._memory_of(given["memory_id"]), given["history"]
         if memory is not None and history:
             raise UserError("history= is for agents without a memory; this agent's memory holds the conversation")
-        listeners = self._listeners
-        if options.get("listeners"):
-            listeners = listeners.with_more(options.get("listeners", ()))
-        parallel = options.get("parallel", self._options["parallel"])
-        parameters = options.get("parameters", {})
+        if self._system is not None and memory is None:
+            history = (self._system, *history)
+        listeners, parameters, parallel = self._listeners, given["parameters"], given["parallel"]
+        if given["listeners"]:
+            listeners = listeners.with_more(given["listeners"])
+        now = self._options["clock"]
         return Run(
-            self._settings,
+            settings=self._settings,
             run_id=self._options["new_id"](),
-            history=history if self._system is None or memory is not None else (self._system, *history),
-            opening=(_user_message(prompt),),
+            history=tuple(history),
+            messages=[_user_message(prompt)],
             system=self._system,
-            request_parameters=self._parameters_of(options),
-            parallel=parallel_of(parallel, is_async=is_async),
+            request_parameters=self._parameters_of(given["chat_parameters"]),
+            parallel=parallel_of(self._options["parallel"] if parallel is None else parallel, is_async=is_async),
             deps=deps,
             memory=memory,
-            memory_id=memory_id,
+            memory_id=given["memory_id"],
             parameters=parameters if isinstance(parameters, Parameters) else Parameters(parameters),
-            hooks=hooks_of(options.get("before_tool"), options.get("after_tool"), self._settings.hooks),
-            token=options.get("cancel") or CancelToken(),
-            now=self._options["clock"],
+            hooks=hooks_of(given["before_tool"], given["after_tool"], self._settings.hooks),
+            token=given.get("cancel") or CancelToken(),
+            now=now,
             emit=listeners,
             listening=streams or bool(listeners),
+            started_at=now(),
         )
 
-    def _parameters_of(self, options: RunOptions) -> ChatParameters:
-        given = options.get("chat_parameters")
-        if given is None:
+    def _parameters_of(self, given: ChatParameters) -> ChatParameters:
+        if given is RUN_DEFAULTS["chat_parameters"]:
             return self._chat_parameters
         if given.tools is not UNSET:
             raise UserError("chat_parameters.tools: tools are given to Agent(tools=…), so that their calls can be run")
@@ -207,13 +206,6 @@ class Agent(Generic[DepsT, OutputT]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.aclose()
-
-
-def _delivered(run: Run, answer: Answer) -> RunResult[Any]:
-    run.ledger.close()
-    if run.listening:
-        run.emit(finished(run, answer))
-    return RunResult(run, answer)
 
 
 def _both(first: Any, second: Any) -> Any:

@@ -183,7 +183,7 @@ class UserMessage(_Value, frozen=True, tag_field="type", tag="user"):
     @classmethod
     def of(cls, *parts: str | Content) -> UserMessage:
         """A user message from texts and other contents, in order."""
-        return cls(tuple(TextContent(part) if isinstance(part, str) else part for part in parts))
+        return cls(tuple([TextContent(part) if isinstance(part, str) else part for part in parts]))
 
     @property
     def text(self) -> str:

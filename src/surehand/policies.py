@@ -5,7 +5,6 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
@@ -71,8 +70,7 @@ class Limits(Struct, frozen=True, kw_only=True):
 # ---------------------------------------------------------------- errors (spec 9)
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorContext:
+class ErrorContext(Struct, frozen=True, eq=False):
     """What an error handler is told besides the error (spec 2.4.10). ``raw_error`` is what was raised, untouched."""
 
     call: ToolCall

@@ -8,7 +8,6 @@ from __future__ import annotations
 import enum
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping
-from dataclasses import dataclass
 from typing import Any, Generic, Literal, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
@@ -67,20 +66,17 @@ class Outcome(enum.Enum):
 # ---------------------------------------------------------------- probes: did this call happen?
 
 
-@dataclass(frozen=True, slots=True)
-class Happened(Generic[T]):
+class Happened(Struct, Generic[T], frozen=True):
     """A probe's answer: the call did happen, and this is what it returned."""
 
     value: T
 
 
-@dataclass(frozen=True, slots=True)
-class Absent:
+class Absent(Struct, frozen=True):
     """A probe's answer: the call did not happen."""
 
 
-@dataclass(frozen=True, slots=True)
-class Unknown:
+class Unknown(Struct, frozen=True):
     """A probe's answer: I cannot tell."""
 
 
@@ -346,8 +342,7 @@ class Undo(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Tool:
+class Tool(Struct, frozen=True, kw_only=True, eq=False):
     """A tool, ready to be offered and run (spec 3.1). ``@tool`` makes one from a function.
 
     ``repeat`` says whether a call may be repeated when nobody knows whether it happened. ``timeout`` is in
