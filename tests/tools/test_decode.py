@@ -7,14 +7,14 @@ import datetime
 import enum
 import json
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Annotated, Any, Literal, NamedTuple
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
 from typing_extensions import TypedDict
 
 from surehand.errors import ToolArgumentsError
@@ -354,6 +354,10 @@ def test_null_for_a_required_parameter_is_an_error(hint: Any) -> None:
         (Strict, '{"day": "2031-05-03"}', Strict(day=datetime.date(2031, 5, 3))),
         (dict[str, Any], '{"a": 1.5}', {"a": 1.5}),
         (Annotated[str, Field(max_length=1)], "7", "7"),
+        (Sequence[int], '"[1]"', [1]),
+        (Iterable[int], '["1"]', [1]),
+        (Mapping[str, int], '{"a": "1"}', {"a": 1}),
+        (Annotated[int, AfterValidator(lambda value: value * 2)], '"3"', 6),
     ],
 )
 def test_what_the_types_accept(hint: Any, text: str, expected: Any) -> None:
@@ -463,6 +467,10 @@ def test_repairing_leaves_equal_parts_of_the_text_alone() -> None:
     values, repairs = decoder(v=list[list[int]])('{"v": [["1", 2], ["1", 2]], "w": [["1"]]}')
     assert values == {"v": [[1, 2], [1, 2]]}
     assert repairs == (Repair("v[0][0]", "1", 1), Repair("v[1][0]", "1", 1), Repair("w", [["1"]], None))
+
+
+def test_a_bad_item_of_an_iterable_is_refused_before_the_body() -> None:
+    assert "v[1]: expected an integer" in refusal(decoder(v=Iterable[int]), '{"v": [1, "x"]}')
 
 
 def test_an_exception_of_a_users_validator_is_an_argument_error() -> None:

@@ -8,6 +8,7 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from typing import Any, cast
 
+from msgspec import structs
 from typing_extensions import TypeIs
 
 from ..errors import UserError
@@ -255,7 +256,7 @@ def _with_undo(made: Tool, undos: list[_Undo]) -> Tool:
         raise UserError(f"the tool {made.name!r} has more than one undo: {shown}; keep one of them")
     undo = undos[0]
     if not isinstance(made.body, FunctionBody):
-        return dataclasses.replace(made, undo=executor_undo(undo.function, made, undo.timeout, undo.names))
+        return structs.replace(made, undo=executor_undo(undo.function, made, undo.timeout, undo.names))
     signature = made.body.signature
     ready = make_undo(
         undo.function,
@@ -265,7 +266,7 @@ def _with_undo(made: Tool, undos: list[_Undo]) -> Tool:
         timeout=undo.timeout,
         names=undo.names,
     )
-    return dataclasses.replace(made, undo=ready)
+    return structs.replace(made, undo=ready)
 
 
 def _name_of(entry: Any) -> str:

@@ -117,6 +117,8 @@ def _kind(entry: dict[str, Any]) -> str:
         return " or ".join(dict.fromkeys(_kind(option) for option in entry["anyOf"]))
     if "enum" in entry or "const" in entry:
         return "one of " + ", ".join(map(repr, entry.get("enum", [entry.get("const")])))
+    if "$ref" in entry:
+        return "object"
     return str(entry.get("format") or entry.get("type") or "any value")
 
 

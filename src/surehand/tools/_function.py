@@ -5,10 +5,11 @@ The tool itself is built when it is registered, since only then can types that a
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, TypeVar, overload
+
+from msgspec.structs import replace
 
 from .._codec import canonical
 from ..errors import UserError
@@ -274,7 +275,7 @@ def build_tool(spec: ToolSpec, body: Any, options: ToolOptions, undo: Callable[[
         probe=options.probe,
         authorise=options.authorise,
     )
-    return made if undo is None else dataclasses.replace(made, undo=undo(made))
+    return made if undo is None else replace(made, undo=undo(made))
 
 
 def _doc_of(function: Any) -> str | None:

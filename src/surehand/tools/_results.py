@@ -10,13 +10,12 @@ from collections.abc import Callable, Sequence
 from typing import Annotated, Any, cast, get_args, get_origin
 
 import msgspec
-from pydantic import TypeAdapter
-from pydantic_core import PydanticSerializationError, to_json
 from typing_extensions import TypeIs
 
 from .._codec import clean_text
 from ..errors import ToolExecutionError
 from ..messages import AudioContent, ImageContent, PdfContent, TextContent, VideoContent
+from ._schema import adapter_of, json_of
 from ._signature import MISSING
 from ._tool import ToolResult
 
@@ -119,16 +118,12 @@ def _json(tool: str, value: Any, declared: Callable[[Any], bytes] | None) -> str
 
 def _generic(value: Any) -> str:
     try:
-        return _dump(value)
-    except (PydanticSerializationError, UnicodeError, ValueError) as error:
+        return json_of(value, _foreign)
+    except ValueError as error:
         if "surrogate" not in str(error):
             raise
         # Scraped text may hold half a character; cleaning costs a copy, so only then.
-        return _dump(_without_surrogates(value))
-
-
-def _dump(value: Any) -> str:
-    return to_json(value, bytes_mode="base64", inf_nan_mode="null", fallback=_foreign).decode()
+        return json_of(_without_surrogates(value), _foreign)
 
 
 def _foreign(value: Any) -> Any:
@@ -178,7 +173,7 @@ def _declared_serializer(hint: Any) -> Callable[[Any], bytes] | None:
     if hint is MISSING or not _is_annotated(hint):
         return None
     try:
-        adapter: TypeAdapter[Any] = TypeAdapter(hint)
+        adapter = adapter_of(hint)
     except Exception:  # a type that pydantic does not know; the value's own type decides
         return None
     return lambda value: adapter.dump_json(value, warnings="error")

@@ -1,6 +1,6 @@
 """Types of parameters -> JSON schema for the model, and a validator for what the model sends (spec 3.4, 4.2).
 
-Together with ``_codec`` and ``_results`` the only user of pydantic. Everything is built once per tool.
+Together with ``_codec`` the only importer of pydantic, also for what comes back. Everything is built once per tool.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, NotRequired, get_args, get_origin
 
-from pydantic import PydanticInvalidForJsonSchema, PydanticUserError, TypeAdapter
+from pydantic import ConfigDict, PydanticInvalidForJsonSchema, PydanticUserError, TypeAdapter
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
-from pydantic_core import PydanticOmit, SchemaError, SchemaValidator, ValidationError
+from pydantic_core import PydanticOmit, SchemaError, SchemaValidator, ValidationError, to_json
 from typing_extensions import TypedDict
 
 from ..errors import UserError
@@ -23,7 +23,9 @@ from ._signature import MISSING, Parameter
 from ._strict import Strictness, strict_arguments
 from ._tidy import tidy_schema
 
-__all__ = ["ArgumentsSchema", "ValidationError", "build_schema", "problems_of"]
+__all__ = ["ArgumentsSchema", "ValidationError", "adapter_of", "build_schema", "json_of", "problems_of"]
+
+_BYTES_AS_TEXT = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64", ser_json_inf_nan="strings")
 
 # Numbers that lose digits or become infinite when they are read as binary floats, and the words that JSON has not.
 _NOT_FINITE = re.compile(r"NaN|Infinity|\d[eE]\+?\d{3}|\d{300}")
@@ -203,3 +205,19 @@ def _enums_by_message(schemas: Sequence[Any]) -> dict[str, type[enum.Enum]]:
         except Exception:  # a schema of the user's own making: its names are not repaired
             continue
     return found
+
+
+# ---------------------------------------------------------------- what comes back
+
+
+def adapter_of(hint: Any) -> TypeAdapter[Any]:
+    """Writes and reads values of that type; raises what pydantic raises for a type that it does not know."""
+    try:
+        return TypeAdapter(hint, config=_BYTES_AS_TEXT)
+    except PydanticUserError:  # models and their like bring a configuration of their own
+        return TypeAdapter(hint)
+
+
+def json_of(value: Any, foreign: Callable[[Any], Any]) -> str:
+    """Compact JSON of the value by its own type; ``foreign`` makes plain data of what pydantic does not know."""
+    return to_json(value, bytes_mode="base64", inf_nan_mode="null", fallback=foreign).decode()

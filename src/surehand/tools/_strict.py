@@ -150,6 +150,12 @@ def _inside(*keys: str) -> Callable[[Any, Strictness], Any]:
     return rule
 
 
+def _generator(schema: Any, seen: Strictness) -> Any:
+    # pydantic would check the items one by one while the body runs; a bad one has to be refused before (spec 4.4).
+    items = {"items_schema": schema["items_schema"]} if "items_schema" in schema else {}
+    return _strict({"type": "list", **items}, seen)
+
+
 def _tuple(schema: Any, seen: Strictness) -> Any:
     return {**schema, "items_schema": [_strict(item, seen) for item in schema["items_schema"]]}
 
@@ -220,6 +226,7 @@ _RULES: dict[str, Callable[[Any, Strictness], Any]] = {
     "function-after": _inside("schema"),
     "lax-or-strict": _inside("lax_schema"),
     "json-or-python": _inside("json_schema", "python_schema"),
+    "generator": _generator,
     "tuple": _tuple,
     "union": _union,
     "tagged-union": _tagged_union,

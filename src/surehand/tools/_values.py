@@ -6,13 +6,12 @@ from functools import cached_property
 from typing import Any, Protocol
 
 import msgspec
-from pydantic import ConfigDict, PydanticUserError, TypeAdapter
 
+from ._schema import adapter_of
 from ._signature import MISSING
 
 __all__ = ["ValueCodec"]
 
-_CONFIG = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64", ser_json_inf_nan="strings")
 _PLAIN = (str, int, float, bool, type(None))
 
 
@@ -66,11 +65,7 @@ class ValueCodec:
 
 class _OfPydantic:
     def __init__(self, hint: Any) -> None:
-        try:
-            adapter: TypeAdapter[Any] = TypeAdapter(hint, config=_CONFIG)
-        except PydanticUserError:  # models and their like bring a configuration of their own
-            adapter = TypeAdapter(hint)
-        self._adapter = adapter
+        self._adapter = adapter_of(hint)
 
     def dump(self, value: Any) -> bytes:
         return self._adapter.dump_json(value, warnings="error")
