@@ -17,7 +17,7 @@ from ._outbox import AsyncOutbox
 from ._perform import Blocking, called, unraisable
 from ._pieces import Model, broken_stream, event_of
 from ._schedule import Schedule, width_of
-from .errors import AsyncNotSupportedError, ToolTimeout
+from .errors import AsyncNotSupportedError, RunCancelled, ToolTimeout
 from .messages import ChatResponse, ResponseDone, ToolCallReady
 
 __all__ = ["Awaiting"]
@@ -36,23 +36,34 @@ class Awaiting:
         self._tasks: set[asyncio.Task[None]] = set()
         self._settled: asyncio.Future[None] | None = None
         self._execute: Callable[[int], Core[None]] | None = None
+        self.main: asyncio.Task[None] | None = None  # the task that drives the run, for the supervisor to set
         self.streams = outbox_size is not None
 
     async def make_room(self) -> None:
         """Wait while the consumer is too far behind; a cancellation ends the wait."""
         assert self.outbox is not None
-        if self.outbox.is_full:
-            await self._interruptible(self.outbox.make_room())
+        if not self.outbox.is_full:
+            return
+        task = asyncio.current_task()
+        if task is self.main:
+            await self._interruptible(self.outbox.make_room)
+        elif task in self._tasks:
+            await self.outbox.make_room()
+        # Whatever comes late, when nobody may be listening any more, waits for nobody.
 
-    async def _interruptible(self, awaitable: Awaitable[Any]) -> Any:
+    async def _interruptible(self, start: Callable[[], Awaitable[Any]]) -> Any:
         # Only the run's own task may be cancelled in here; tools run elsewhere or are not being awaited.
         self.may_interrupt = True
         try:
             self._run.check_cancelled()
-            return await awaitable
-        except asyncio.CancelledError:
-            if _uncancel():
-                self._run.token.cancel()  # also when it came from a loop that shuts down
+            return await start()
+        except asyncio.CancelledError as error:
+            asked = self._run.token.is_cancelled
+            if not _uncancel():
+                raise
+            if asked:  # whoever asked may be no task at all, and a task that nobody cancelled must not end as such
+                raise RunCancelled(f"run {self._run.run_id!r} was cancelled") from error
+            self._run.token.cancel()  # a loop that shuts down
             raise
         finally:
             self.may_interrupt = False
@@ -60,8 +71,9 @@ class Awaiting:
     # ------------------------------------------------------------ model
 
     async def _call_model(self, effect: CallModel) -> ChatResponse:
-        reply = self._pieces(effect) if self.streams else self._model.agenerate(effect.request)
-        return await self._interruptible(reply)
+        if self.streams:
+            return await self._interruptible(lambda: self._pieces(effect))
+        return await self._interruptible(lambda: self._model.agenerate(effect.request))
 
     async def _pieces(self, effect: CallModel) -> ChatResponse:
         run = self._run
@@ -113,8 +125,8 @@ class Awaiting:
         schedule.admit(pending)
         self._start_next(schedule)
         while not schedule.is_idle:
-            self._settled = self._loop.create_future()
-            await self._interruptible(self._settled)
+            settled = self._settled = self._loop.create_future()
+            await self._interruptible(lambda: settled)
 
     def _start_next(self, schedule: Schedule) -> None:
         if self._execute is not None:
@@ -128,7 +140,12 @@ class Awaiting:
 
     async def _child(self, slot: int, core: Core[None]) -> None:
         schedule = self._schedule
-        await adrive(core, self)
+        try:
+            await adrive(core, self)
+        finally:  # whatever happens, nobody may wait for this call for ever
+            self._settle(slot, schedule)
+
+    def _settle(self, slot: int, schedule: Schedule | None) -> None:
         if schedule is None:
             return
         schedule.settled(slot)

@@ -40,7 +40,7 @@ class CancelToken:
         # were given the same token, and a token that lives long must not keep every run alive.
         self._lock = threading.Lock()
         self._callbacks: list[Callable[[], None]] = []
-        self._children: WeakSet[CancelToken] = WeakSet()
+        self._children: WeakSet[CancelToken] | None = None
         self.is_cancelled = False
         if parent is not None:
             parent._adopt(self)
@@ -49,7 +49,7 @@ class CancelToken:
         """Ask the run to stop: running tools finish, what was done is undone. Further calls change nothing."""
         with self._lock:
             callbacks, self._callbacks = ([] if self.is_cancelled else self._callbacks), []
-            children = list(self._children)
+            children = [] if self._children is None else list(self._children)
             self.is_cancelled = True
         for child in children:
             child.cancel()
@@ -59,6 +59,7 @@ class CancelToken:
     def _adopt(self, child: CancelToken) -> None:
         with self._lock:
             if not self.is_cancelled:
+                self._children = WeakSet() if self._children is None else self._children
                 self._children.add(child)
                 return
         child.cancel()

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from ._books import Round, Run
 from ._codec import canonical
-from ._effects import Await, Core, Offload, RunBody, RunUndo, told
+from ._effects import Await, Core, Offload, RunBody, RunUndo, Thrown, told, unwrapped
 from ._ledger import Entry
 from .errors import (
     AsyncNotSupportedError,
@@ -59,10 +59,11 @@ async def execute(run: Run, round_: Round, slot: int) -> None:
             ended = stopped or await _settle(run, call, key)
         else:
             ended = await _settle(run, call, key)
-    except BaseException as failure:
+    except BaseException as raised:
+        failure = unwrapped(raised)
         ended = Ended(Outcome.NOT_RUN, _gave_up(call), error=failure, failure=failure)
     execution = ToolExecution(call, ended.result, key, ended.outcome, started, run.now())
-    late, homeless = _enter(run, execution, ended)
+    execution, late, homeless = _enter(run, execution, ended)
     if homeless is not None:
         await _undo_late(run, homeless)
     if hooks.after:
@@ -79,19 +80,21 @@ def _gave_up(call: ToolCall) -> ToolResult:
     return ToolResult.error(f"The run was given up while {call.name!r} was called.")
 
 
-def _enter(run: Run, execution: ToolExecution[Any], ended: Ended) -> tuple[bool, Entry | None]:
+def _enter(
+    run: Run, execution: ToolExecution[Any], ended: Ended
+) -> tuple[ToolExecution[Any], bool, Entry | None]:
     """Enter the record and, if it can be undone, the ledger; gives an entry that came too late for the ledger."""
     # The record comes first: a run that is given up between the two still names the call.
     execution, late = run.record(execution)
     tool, arguments = ended.tool, ended.arguments or {}
     if tool is None:
-        return late, None
+        return execution, late, None
     if execution.outcome is Outcome.UNKNOWN and tool.repeat != "safe":
         run.unknown_calls[(tool.name, canonical(arguments))] = execution.key
     if execution.outcome is not Outcome.DONE or tool.undo is None:
-        return late, None
+        return execution, late, None
     entry = Entry(tool, execution, arguments, run.context(execution.call, execution.key))
-    return late, None if run.ledger.add(entry) else entry
+    return execution, late, None if run.ledger.add(entry) else entry
 
 
 # ---------------------------------------------------------------- hooks (spec 7.4)
@@ -122,7 +125,8 @@ async def _after(run: Run, round_: Round, slot: int, execution: ToolExecution[An
             answer = hook(execution, context)
             if hasattr(answer, "__await__"):
                 await Await(answer)
-        except BaseException as failure:
+        except BaseException as raised:
+            failure = unwrapped(raised)
             # A hook's failure aborts and is no failure of the tool (spec 7.4.4); the other hooks still hear of it.
             round_.failures.setdefault(slot, failure)
             round_.stopped = True
@@ -140,6 +144,7 @@ class _Job(Struct, eq=False):
     key: str
     same_as: str  # the key of an identical earlier call whose outcome is unknown, or our own
     arguments: dict[str, Any]
+    entered: bool = False  # whether the body was, in any attempt
 
     def context(self, attempt: int = 1, deadline: float | None = None) -> ToolContext[Any]:
         return self.run.context(self.call, self.same_as, attempt=attempt, deadline=deadline, report=self.report)
@@ -225,7 +230,19 @@ async def _denied(job: _Job, authorise: Any) -> ToolResult | None:
 
 
 async def _attempts(job: _Job) -> Ended:
+    try:
+        return await _tries(job)
+    except BaseException as raised:
+        if not job.entered:
+            raise
+        # A probe, a listener or an interrupt broke off what came after the body: that does not take it back.
+        failure = unwrapped(raised)
+        return job.ended(Outcome.UNKNOWN, _may_have_happened(job.call, "This call"), failure, failure=failure)
+
+
+async def _tries(job: _Job) -> Ended:
     run, tool, attempt = job.run, job.tool, 1
+    doubt: BaseException | None = None  # why an earlier attempt may have happened
     while True:
         context = None
         if tool.body.wants_context:
@@ -235,12 +252,24 @@ async def _attempts(job: _Job) -> Ended:
             run.emit(ToolStarted(run_id=run.run_id, path=run.path, key=job.key, call=job.call, attempt=attempt))
         try:
             value = await RunBody(tool, job.arguments, context, job.late)
-        except BaseException as error:
+        except BaseException as raised:
+            if isinstance(raised, Thrown) and not raised.begun and doubt is None:
+                raise
+            job.entered = True
+            error = unwrapped(raised)
             if attempt > tool.retries or not _may_retry(tool, error) or run.token.is_cancelled:
-                return await _after_error(job, error)
+                return await _after_error(job, _decisive(tool, error, doubt))
+            doubt = error
             attempt += 1
         else:
+            job.entered = True
             return _done(job, value)
+
+
+def _decisive(tool: Tool, error: BaseException, doubt: BaseException | None) -> BaseException:
+    # "Nothing happened" is said of one attempt; it does not speak for an earlier one that may have happened.
+    definite = isinstance(error, ToolError | ToolArgumentsError | AsyncNotSupportedError)
+    return doubt if doubt is not None and definite and tool.repeat == "with_key" else error
 
 
 def _may_retry(tool: Tool, error: BaseException) -> bool:
@@ -315,7 +344,8 @@ async def _handled(job: _Job, outcome: Outcome, handler: ErrorHandler, error: Ba
         result = ToolResult.error(answer) if isinstance(answer, str) else answer
         if not isinstance(result, ToolResult):
             raise UserError(f"error handler {handler!r} returned {answer!r}; expected text or a ToolResult")
-    except BaseException as failure:
+    except BaseException as raised:
+        failure = unwrapped(raised)
         if failure is not error and failure.__cause__ is None:
             failure.__cause__ = error  # the tool's own error must stay findable behind the handler's
         return job.ended(outcome, _gave_up(job.call), error, failure=failure)
@@ -331,7 +361,7 @@ async def undo_entry(run: Run, entry: Entry) -> ToolExecution[Any]:
     try:
         await RunUndo(entry, run.settings.undo_timeout)
     except BaseException as raised:
-        error = raised
+        error = unwrapped(raised)
     outcome = UndoOutcome(None if error is None else _said(error), run.now())
     if isinstance(error, KeyboardInterrupt):
         run.interrupt = error  # raised again once everything else is undone

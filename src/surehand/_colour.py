@@ -3,6 +3,10 @@
 The loop ("portal") runs awaitable things for blocking modes; the pool runs blocking things for async modes.
 Both are daemons, so that neither keeps a process from exiting (``concurrent.futures`` joins its threads at exit
 and would), both start on first use, and both are made anew in a forked child, whose threads do not survive.
+
+A tool may run another agent and wait for it, while it holds a thread of the pool or the portal's loop. What runs
+inside such a tool gets a pool and a portal of its own, by how deep it is nested: whoever waits only ever waits for
+something deeper, so that nobody waits in a circle.
 """
 
 from __future__ import annotations
@@ -22,14 +26,18 @@ __all__ = ["DaemonPool", "Portal", "contained", "pool", "portal", "run_in_pool",
 
 T = TypeVar("T")
 
+# How many hops onto the pool and onto the portal lie between the process's own code and here.
+_hops: contextvars.ContextVar[tuple[int, int]] = contextvars.ContextVar("surehand_hops", default=(0, 0))
+
 _Job = tuple["Future[Any]", contextvars.Context, Callable[..., Any], tuple[Any, ...]]
 
 
 class DaemonPool:
     """At most ``size`` daemon threads that run callables; threads start as they are needed."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, hops: tuple[int, int] = (0, 0)) -> None:
         self._size = size
+        self._inside = (hops[0] + 1, hops[1])
         self._jobs: queue.SimpleQueue[_Job] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._idle = 0
@@ -53,6 +61,7 @@ class DaemonPool:
             future, context, function, args = self._jobs.get()
             if future.set_running_or_notify_cancel():
                 try:
+                    context.run(_hops.set, self._inside)
                     result = context.run(function, *args)
                 except (StopIteration, GeneratorExit) as error:
                     # Thrown into a coroutine they would end it instead of being an error, or never arrive.
@@ -72,20 +81,22 @@ class DaemonPool:
 class Portal:
     """An event loop in a daemon thread, for awaitable things that blocking code needs."""
 
-    def __init__(self) -> None:
+    def __init__(self, depth: int = 0) -> None:
+        self._depth = depth
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="surehand-portal", daemon=True)
         self._thread.start()
 
     def submit(self, awaitable: Coroutine[Any, Any, T]) -> Future[T]:
         """A future of the coroutine's result; it runs in a copy of the caller's context."""
-        return asyncio.run_coroutine_threadsafe(contained(awaitable), self._loop)
+        hops = (_hops.get()[0], self._depth + 1)
+        return asyncio.run_coroutine_threadsafe(_inside(awaitable, hops), self._loop)
 
     def call(self, awaitable: Coroutine[Any, Any, T]) -> T:
         """The coroutine's result; an interrupt while waiting cancels the coroutine."""
         if threading.current_thread() is self._thread:
-            # A blocking run inside an awaitable tool: waiting here for this very loop would never end.
-            return Portal().call(awaitable)
+            # Code that has lost its context: waiting here for this very loop would never end.
+            return Portal(self._depth + 1).call(awaitable)
         future = self.submit(awaitable)
         try:
             return future.result()
@@ -112,6 +123,11 @@ async def _next(items: AsyncIterator[Any]) -> tuple[Any, bool]:
         return await items.__anext__(), True
     except StopAsyncIteration:
         return None, False
+
+
+async def _inside(awaitable: Awaitable[T], hops: tuple[int, int]) -> T:
+    _hops.set(hops)
+    return await contained(awaitable)
 
 
 async def contained(awaitable: Awaitable[T]) -> T:
@@ -144,27 +160,28 @@ def uncarried(error: BaseException) -> BaseException:
 
 
 _lock = threading.Lock()
-_pool: DaemonPool | None = None
-_portal: Portal | None = None
+_pools: dict[tuple[int, int], DaemonPool] = {}
+_portals: dict[int, Portal] = {}
 _pool_size = 128
 
 
 def pool() -> DaemonPool:
-    """The process-wide pool (spec 8.1)."""
-    global _pool
+    """The process-wide pool (spec 8.1); one of its own for what runs inside a tool that holds a thread or loop."""
+    hops = _hops.get()
+    found = _pools.get(hops)
+    if found is not None:
+        return found
     with _lock:
-        if _pool is None:
-            _pool = DaemonPool(_pool_size)
-        return _pool
+        return _pools.setdefault(hops, DaemonPool(_pool_size, hops))
 
 
 def portal() -> Portal:
-    """The process-wide event loop for awaitable things in blocking modes."""
-    global _portal
+    """The process-wide event loop for awaitable things in blocking modes; another one inside what it runs."""
+    depth = _hops.get()[1]
     with _lock:
-        if _portal is None:
-            _portal = Portal()
-        return _portal
+        if depth not in _portals:
+            _portals[depth] = Portal(depth)
+        return _portals[depth]
 
 
 def run_in_pool(function: Callable[..., T], *args: Any) -> Future[T]:
@@ -174,18 +191,18 @@ def run_in_pool(function: Callable[..., T], *args: Any) -> Future[T]:
 
 def set_pool_size(size: int) -> None:
     """Use at most ``size`` worker threads (default 128); call it before the first run."""
-    global _pool, _pool_size
+    global _pools, _pool_size
     from .errors import UserError
 
     if size < 1:
         raise UserError(f"set_pool_size({size!r}): expected at least one thread")
     with _lock:
-        _pool, _pool_size = None, size
+        _pools, _pool_size = {}, size
 
 
 def _after_fork() -> None:
-    global _lock, _pool, _portal
-    _lock, _pool, _portal = threading.Lock(), None, None
+    global _lock, _pools, _portals
+    _lock, _pools, _portals = threading.Lock(), {}, {}
 
 
 with contextlib.suppress(AttributeError):  # Windows has no fork

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
 from typing import Any, Protocol, TypeVar, cast
 
-from ._effects import Core, Effect, Shielded
+from ._effects import Core, Effect, Shielded, Thrown
 from .events import Event
 
 __all__ = ["AsyncIO", "BlockingIO", "Superseded", "adrive", "drive", "exhaust"]
@@ -77,11 +77,13 @@ def drive(core: Core[T], io: BlockingIO, *, quiet: bool = False) -> Generator[Ev
             if not silent:
                 yield from io.pending()
             raise
+        begun = False
         try:
             # Between a failure and giving up there must be no yield: a consumer that leaves there would be
             # the end of the run, with nothing undone.
             if not silent and type(effect) is not Shielded:
                 yield from io.pending()
+            begun = True
             perform = at_once.get(type(effect))
             if perform is not None:
                 value = perform(io, effect)
@@ -90,8 +92,9 @@ def drive(core: Core[T], io: BlockingIO, *, quiet: bool = False) -> Generator[Ev
             error = None
         except BaseException as raised:
             # A generator that is being closed must not yield again, whatever the core still wants done.
-            silent = silent or isinstance(raised, GeneratorExit)
-            error = raised
+            left = isinstance(raised, GeneratorExit)
+            silent = silent or left
+            error = Thrown(raised, begun=begun) if left or not begun else raised
 
 
 class Superseded(BaseException):
@@ -114,13 +117,15 @@ async def adrive(
             effect = send(value) if error is None else core.throw(error)
         except StopIteration as stop:
             return cast(T, stop.value)
+        begun = False
         try:
             if streams and type(effect) is not Shielded:
                 await io.make_room()
+            begun = True
             value = await performers[type(effect)](io, effect)
             error = None
         except BaseException as raised:
-            error = raised
+            error = Thrown(raised, begun=begun) if isinstance(raised, GeneratorExit) or not begun else raised
         if superseded is not None and superseded():
             raise Superseded
 

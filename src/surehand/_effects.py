@@ -29,7 +29,9 @@ __all__ = [
     "RunTools",
     "RunUndo",
     "Shielded",
+    "Thrown",
     "UseMemory",
+    "unwrapped",
 ]
 
 T = TypeVar("T")
@@ -44,6 +46,24 @@ class Effect(Struct, Generic[T], eq=False):
 
 Core: TypeAlias = Coroutine[Effect[Any], Any, T]
 """A coroutine that awaits effects and nothing else."""
+
+
+class Thrown(BaseException):
+    """What a core gets instead of an outcome when the error itself would not do.
+
+    Either the effect was not begun at all (``begun`` is false), or performing it raised GeneratorExit: thrown into
+    a core as it is, that would close the coroutines inside it one by one instead of being raised at the effect.
+    """
+
+    def __init__(self, original: BaseException, *, begun: bool) -> None:
+        super().__init__(repr(original))
+        self.original = original
+        self.begun = begun
+
+
+def unwrapped(error: BaseException) -> BaseException:
+    """The error that was really raised."""
+    return error.original if isinstance(error, Thrown) else error
 
 
 class CallModel(Effect[ChatResponse], eq=False):

@@ -5,6 +5,7 @@ Everything here goes on to the end: a failure of one step is noted and the next 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -57,10 +58,11 @@ def _why(run: Run) -> str:
 
 def _attach(run: Run, failure: BaseException, notes: Sequence[str]) -> None:
     report = run.report()
-    failure.add_note(f"surehand run {run.run_id}: {report!r}; surehand.report_of(error) gives the details")
-    for note in notes:
-        failure.add_note(f"surehand run {run.run_id}: {note}")
     failure.__dict__["__surehand_run__"] = run
+    with contextlib.suppress(Exception):  # a frozen exception takes no notes, which must not replace it
+        failure.add_note(f"surehand run {run.run_id}: {report!r}; surehand.report_of(error) gives the details")
+        for note in notes:
+            failure.add_note(f"surehand run {run.run_id}: {note}")
 
 
 # ---------------------------------------------------------------- closing a round

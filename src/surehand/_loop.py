@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from ._books import Round, Run
 from ._call import execute
-from ._effects import CallModel, Core, RunTools, Shielded, UseMemory, told
+from ._effects import CallModel, Core, RunTools, Shielded, UseMemory, told, unwrapped
 from ._giveup import book_round, give_up, save, undo_all, undo_some
 from .errors import (
     CallLimitError,
@@ -53,11 +53,12 @@ async def run_loop(run: Run) -> Answer:
         return await _rounds(run)
     except Suspended:
         raise
-    except BaseException as failure:
+    except BaseException as raised:
+        failure = unwrapped(raised)
         await Shielded(give_up(run, failure))
         if run.interrupt is not None and run.interrupt is not failure:
             raise run.interrupt from failure
-        raise
+        raise failure
 
 
 async def abandon(run: Run, failure: BaseException) -> None:
@@ -173,7 +174,10 @@ def known_name(run: Run, name: str) -> str:
 
 def _with_known_names(run: Run, message: AssistantMessage) -> AssistantMessage:
     # The repaired name is what history keeps, or a stray newline would grow with every turn.
-    if all(call.name in run.settings.tools for call in message.tool_calls):
+    for call in message.tool_calls:
+        if call.name not in run.settings.tools:
+            break
+    else:
         return message
     calls: list[ToolCall] = []
     for call in message.tool_calls:
@@ -250,7 +254,7 @@ def _check_before_tools(run: Run, round_: Round) -> None:
 
 async def _settle_round(run: Run, round_: Round) -> bool:
     """Book the round, undo if policy says so, save; gives whether the run ends here (spec 7.3, steps 6 to 11)."""
-    if round_.orphans:
+    if len(round_.calls) > len(round_.order):
         await _drop_orphans(run, round_)
     executions = book_round(run, round_)
     failed = [execution for execution in executions if execution.result.is_error]
@@ -268,6 +272,8 @@ async def _settle_round(run: Run, round_: Round) -> bool:
         _check_consecutive(run, executions, failed)
         return False
     run.errors_in_a_row = 0
+    if not run.settings.may_end_early:
+        return False
     tools = run.settings.tools
     behaviors = [tools[e.call.name].returns if e.call.name in tools else ReturnBehavior.TO_MODEL for e in executions]
     return returns_immediately(False, behaviors)

@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 
 from .events import Event
 
@@ -13,20 +14,28 @@ __all__ = ["AsyncOutbox", "Outbox"]
 
 
 class Outbox:
-    """For blocking streams. Worker threads wait while it is full; the consumer's own thread never does."""
+    """For blocking streams. The workers of a parallel round wait while it is full, and nobody else.
+
+    Where the consumer's thread may be waiting for the one that has an event (a body on another thread because of
+    its timeout, a coroutine on the portal), waiting for the consumer would never end.
+    """
 
     def __init__(self, bound: int, wake: Callable[[], None]) -> None:
         self._events: deque[Event] = deque()
         self._bound = bound
         self._room = threading.Condition()
-        self._consumer = threading.get_ident()
+        self.consumer = threading.get_ident()
+        self._workers: set[int] = set()
         self._wake = wake
         self._closing = False
 
     def put(self, event: Event) -> None:
         """Add an event; may wait for the consumer."""
-        if threading.get_ident() == self._consumer:
+        me = threading.get_ident()
+        if me not in self._workers:
             self._events.append(event)
+            if me != self.consumer:
+                self._wake()
             return
         with self._room:
             self._room.wait_for(lambda: self._closing or len(self._events) < self._bound)
@@ -35,7 +44,17 @@ class Outbox:
 
     def adopt(self) -> None:
         """The calling thread consumes from now on."""
-        self._consumer = threading.get_ident()
+        self.consumer = threading.get_ident()
+
+    @contextmanager
+    def worker(self) -> Iterator[None]:
+        """Inside the block, the calling thread runs a call of a parallel round."""
+        me = threading.get_ident()
+        self._workers.add(me)
+        try:
+            yield
+        finally:
+            self._workers.discard(me)
 
     def close(self) -> None:
         """Nobody may be waiting any more: from now on nothing waits for room."""
@@ -70,7 +89,8 @@ class AsyncOutbox:
         if threading.get_ident() == self._thread:
             self._arrived.set()
         else:
-            self._loop.call_soon_threadsafe(self._arrived.set)
+            with suppress(RuntimeError):  # the loop has been closed: nobody waits any more
+                self._loop.call_soon_threadsafe(self._arrived.set)
 
     @property
     def is_full(self) -> bool:

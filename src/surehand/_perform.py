@@ -6,7 +6,7 @@ import queue
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import Future
-from contextlib import closing
+from contextlib import closing, nullcontext
 from typing import Any, ClassVar
 
 from ._books import Run
@@ -109,8 +109,12 @@ class Blocking:
             self._start(slot, effect.execute(slot))
 
     def _start(self, slot: int, core: Core[None]) -> None:
-        future = pool().submit(lambda: exhaust(drive(core, self, quiet=True)))
+        future = pool().submit(self._work, core)
         future.add_done_callback(lambda _: self._wake.put(slot))
+
+    def _work(self, core: Core[None]) -> None:
+        with nullcontext() if self.outbox is None else self.outbox.worker():
+            exhaust(drive(core, self, quiet=True))
 
     def _drain(self, effect: Drain) -> None:
         schedule = self._schedule

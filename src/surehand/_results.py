@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any, Generic
 
 from typing_extensions import TypeVar
 
 from ._books import Run, UndoReport
-from ._loop import Answer
+from ._loop import Answer, finished
 from .messages import ChatResponse, FinishReason, Message, Usage
 from .tools._tool import ToolExecution
 
-__all__ = ["RunResult", "report_of"]
+__all__ = ["RunResult", "delivered", "report_of"]
+
+_log = logging.getLogger("surehand")
 
 OutputT = TypeVar("OutputT", default=str)
+
+
+def delivered(run: Run, answer: Answer) -> RunResult[Any]:
+    """The result of a run whose answer stands: from here on, no cancellation and no listener can stop it."""
+    run.ledger.close()
+    result: RunResult[Any] = RunResult(run, answer)
+    if run.listening:
+        try:
+            run.emit(finished(run, answer))
+        except Exception:
+            _log.warning("a listener failed on RunFinished of run %r", run.run_id, exc_info=True)
+    return result
 
 
 class RunResult(Generic[OutputT]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from types import TracebackType
 from typing import Generic, Self
@@ -11,12 +12,12 @@ from typing_extensions import TypeVar
 from ._aperform import Awaiting
 from ._books import Run, UndoReport
 from ._callbacks import Callbacks
-from ._drive import drive
-from ._loop import Answer, finished, run_loop
+from ._drive import drive, exhaust
+from ._loop import Answer, abandon, run_loop
 from ._perform import Blocking, settled
-from ._results import RunResult
+from ._results import RunResult, delivered
 from ._supervise import Supervisor
-from .errors import UserError
+from .errors import RunCancelled, UserError
 from .events import Event, TextDelta
 
 __all__ = ["AsyncStream", "Stream"]
@@ -58,23 +59,35 @@ class Stream(_Handle[OutputT]):
 
     def __init__(self, run: Run, io: Blocking) -> None:
         super().__init__(run)
+        assert io.outbox is not None
         self._io = io
+        self._outbox = io.outbox
+        self._left = False
         self._events: Generator[Event, None, None] = self._run_through()
 
     def _run_through(self) -> Generator[Event, None, None]:
-        answer: Answer = yield from drive(run_loop(self._run), self._io)
-        self._run.ledger.close()
-        self._result = RunResult(self._run, answer)
-        self._run.emit(finished(self._run, answer))
+        run = self._run
+        try:
+            answer: Answer = yield from drive(run_loop(run), self._io)
+        except GeneratorExit as left:
+            if not run.given_up:
+                # The consumer left at one of the last events, when the loop was through: its answer does not stand.
+                exhaust(drive(abandon(run, left), self._io, quiet=True))
+            raise
+        self._result = delivered(run, answer)
         yield from self._io.pending()
 
     def __iter__(self) -> Iterator[Event]:
-        if self._io.outbox is not None:
-            self._io.outbox.adopt()
         return self
 
     def __next__(self) -> Event:
-        return next(self._events)
+        self._outbox.adopt()
+        try:
+            return next(self._events)
+        except RunCancelled:
+            if self._left:
+                raise StopIteration from None
+            raise
 
     def text(self) -> Iterator[str]:
         """The pieces of text alone."""
@@ -87,15 +100,16 @@ class Stream(_Handle[OutputT]):
 
         From another thread it asks for that and returns at once.
         """
+        self._left = True
         self._run.token.cancel()
-        if not self._events.gi_running:
+        # Only the consumer's own thread may close: from any other, the consumer could be about to go on.
+        if threading.get_ident() == self._outbox.consumer and not self._events.gi_running:
             self._close()
 
     def _close(self) -> None:
         if self._result is None:
             self._run.token.cancel()
-        if self._io.outbox is not None:
-            self._io.outbox.adopt()
+        self._outbox.adopt()
         self._events.close()
 
     def start(self) -> None:
@@ -141,9 +155,7 @@ class AsyncStream(_Handle[OutputT]):
 
     async def _run_through(self) -> Answer:
         answer = await run_loop(self._run)
-        self._run.ledger.close()
-        self._result = RunResult(self._run, answer)
-        self._run.emit(finished(self._run, answer))
+        self._result = delivered(self._run, answer)
         return answer
 
     def __aiter__(self) -> AsyncIterator[Event]:

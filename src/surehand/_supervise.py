@@ -38,7 +38,7 @@ class Supervisor(Generic[T]):
         self.ended = False
         self.value: T | None = None
         self.error: BaseException | None = None
-        self._task = self._loop.create_task(self._advance(core, 0, None))
+        self._task = io.main = self._loop.create_task(self._advance(core, 0, None))
         run.token.on_cancel(self._cancel_from_anywhere)
 
     async def _advance(self, core: Core[T], turn: int, thrown: BaseException | None) -> None:
@@ -87,7 +87,7 @@ class Supervisor(Generic[T]):
         self._task.add_done_callback(_stuck_tasks.discard)
         self._takeovers += 1
         stopped = RunCancelled(f"run {self._run.run_id!r} was cancelled while a tool was still running")
-        self._task = self._loop.create_task(self._advance(self._core, self._takeovers, stopped))
+        self._task = self._io.main = self._loop.create_task(self._advance(self._core, self._takeovers, stopped))
 
     # ------------------------------------------------------------ waiting
 

@@ -153,7 +153,7 @@ class Agent(Generic[DepsT, OutputT]):
             memory_id=given["memory_id"],
             parameters=parameters if isinstance(parameters, Parameters) else Parameters(parameters),
             hooks=hooks_of(given["before_tool"], given["after_tool"], self._settings.hooks),
-            token=given.get("cancel") or CancelToken(),
+            token=CancelToken(given.get("cancel")),
             now=now,
             emit=listeners,
             listening=streams or bool(listeners),
