@@ -37,6 +37,14 @@ class Person(BaseModel):
     age: int = 0
 
 
+class Cat(BaseModel):
+    kind: Literal["cat"]
+
+
+class Dog(BaseModel):
+    kind: Literal["dog"]
+
+
 @dataclasses.dataclass
 class Node:
     label: str
@@ -334,17 +342,52 @@ def test_only_a_recursive_type_is_a_definition() -> None:
     )
 
 
-def test_a_property_named_title_stays() -> None:
-    def act(title: str, book: Titled) -> None: ...
+def test_tuples_and_tagged_unions_are_described_in_words_that_every_provider_knows() -> None:
+    def act(
+        pair: tuple[int, str], same: tuple[int, int], pet: Annotated[Cat | Dog, Field(discriminator="kind")]
+    ) -> None: ...
 
+    def pet(kind: str) -> dict[str, Any]:
+        return {
+            "type": "object",
+            "properties": {"kind": {"type": "string", "enum": [kind]}},
+            "required": ["kind"],
+        }
+
+    whole, text = {"type": "integer"}, {"type": "string"}
     assert properties(act) == {
-        "title": {"type": "string"},
-        "book": {"type": "object", "properties": {"title": {"type": "string"}}, "required": ["title"]},
+        "pair": {
+            "type": "array",
+            "items": {"anyOf": [whole, text]},
+            "minItems": 2,
+            "maxItems": 2,
+            "description": "Exactly these items, in this order: integer, string",
+        },
+        "same": {
+            "type": "array",
+            "items": whole,
+            "minItems": 2,
+            "maxItems": 2,
+            "description": "Exactly these items, in this order: integer, integer",
+        },
+        "pet": {"anyOf": [pet("cat"), pet("dog")]},
+    }
+
+
+def test_a_property_named_title_stays() -> None:
+    def act(title: str, const: int, book: Titled) -> None: ...
+
+    text = {"type": "string"}
+    assert properties(act) == {
+        "title": text,
+        "const": {"type": "integer"},
+        "book": {"type": "object", "properties": {"title": text, "oneOf": text}, "required": ["title", "oneOf"]},
     }
 
 
 class Titled(TypedDict):
     title: str
+    oneOf: str
 
 
 def test_a_field_alias_is_the_name_that_the_model_sees() -> None:
@@ -473,6 +516,24 @@ def test_a_type_defined_inside_a_function_is_found() -> None:
         return it.n
 
     assert run(act, '{"it": {"n": 3}}') == 3
+
+
+def test_options_may_be_kept_and_used_for_several_functions() -> None:
+    safe = tool(repeat="safe")
+
+    def inside() -> Callable[..., Any]:
+        class Local(BaseModel):
+            n: int
+
+        @safe
+        def act(it: Local) -> int:
+            return it.n
+
+        return act
+
+    function = inside()
+    assert one(function).repeat == "safe"
+    assert run(function, '{"it": {"n": 3}}') == 3
 
 
 # ---------------------------------------------------------------- callables of other kinds

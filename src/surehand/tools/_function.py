@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from types import FrameType
 from typing import Any, TypeVar, overload
 
 from msgspec.structs import replace
@@ -92,17 +93,22 @@ def tool(fn: Any = None, /, **options: Any) -> Any:
     names = set(ToolOptions.__dataclass_fields__)
     if unknown := sorted(set(options) - names):
         raise UserError(f"@tool has no option {unknown[0]!r}; it takes {', '.join(sorted(names))}")
-    frame = caller()
+    if fn is not None:
+        return _marked(fn, options, caller())
 
     def mark(function: Any) -> Any:
-        inner = getattr(function, "__func__", function)
-        if isinstance(inner, type) or not callable(inner):
-            raise UserError(f"@tool stands before a function or a method, not before {inner!r}")
-        checked = check_options(options, f"tool {default_name(inner)!r}")
-        attach(function, TOOL_ATTRIBUTE, ToolRecord(checked, local_names(inner, frame)))
-        return function
+        return _marked(function, options, caller())
 
-    return mark if fn is None else mark(fn)
+    return mark
+
+
+def _marked(function: Any, options: Mapping[str, Any], frame: FrameType | None) -> Any:
+    inner = getattr(function, "__func__", function)
+    if isinstance(inner, type) or not callable(inner):
+        raise UserError(f"@tool stands before a function or a method, not before {inner!r}")
+    checked = check_options(options, f"tool {default_name(inner)!r}")
+    attach(function, TOOL_ATTRIBUTE, ToolRecord(checked, local_names(inner, frame)))
+    return function
 
 
 def undoes(target: Callable[..., Any] | str, *, timeout: float | None = None) -> Callable[[FunctionT], FunctionT]:
@@ -112,7 +118,6 @@ def undoes(target: Callable[..., Any] | str, *, timeout: float | None = None) ->
     arguments again; or nothing. A ``ToolContext`` parameter may be added to each. ``timeout`` is in seconds for one
     attempt. Raises ``UserError`` if the target is no tool or has an undo already.
     """
-    frame = caller()
 
     def mark(function: FunctionT) -> FunctionT:
         inner = getattr(function, "__func__", function)
@@ -124,7 +129,7 @@ def undoes(target: Callable[..., Any] | str, *, timeout: float | None = None) ->
         name = record if isinstance(record, str) else record.options.name or default_name(target)
         if isinstance(record, ToolRecord):
             _set_undo(record, function, name, label)
-        attach(function, UNDO_ATTRIBUTE, UndoRecord(record, name, timeout, local_names(inner, frame)))
+        attach(function, UNDO_ATTRIBUTE, UndoRecord(record, name, timeout, local_names(inner, caller())))
         return function
 
     return mark

@@ -1,4 +1,8 @@
-"""A generated JSON schema made short: no titles, no definitions but recursive ones (spec 3.4.7)."""
+"""A generated JSON schema made short and portable (spec 3.4.7, 3.4.8).
+
+No titles, no definitions but recursive ones; and, since not every provider knows the newer words, ``anyOf`` for
+``oneOf``, a list of one for ``const``, and plain ``items`` for tuples. What is sent is checked by us in any case.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,7 @@ from ._json_text import is_array, is_object
 __all__ = ["tidy_schema"]
 
 _UUID = "A UUID, such as 123e4567-e89b-12d3-a456-426614174000"
+_LEFT_OUT = ("title", "discriminator")
 _NAMED_CHILDREN = ("properties", "$defs", "patternProperties", "dependentSchemas")
 
 
@@ -20,7 +25,7 @@ def tidy_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     root = {key: value for key, value in schema.items() if key not in ("$defs", "description")}
     if "$ref" in root:  # the arguments themselves never are a definition, but a type may refer to its own fields
         root = {**definitions[_name(root.pop("$ref"))], **root}
-    tidy = _tidied(root, definitions, recursive)
+    tidy: dict[str, Any] = {"type": "object", **_tidied(root, definitions, recursive)}
     kept = {name: _tidied(definitions[name], definitions, recursive) for name in sorted(recursive)}
     for entry in tidy.get("properties", {}).values():
         if entry.get("format") == "uuid":
@@ -57,14 +62,30 @@ def _tidied(node: Any, definitions: Mapping[str, Any], recursive: set[str]) -> A
     if isinstance(reference, str) and _name(reference) in definitions and _name(reference) not in recursive:
         siblings = {key: value for key, value in node.items() if key != "$ref"}
         return _tidied({**definitions[_name(reference)], **siblings}, definitions, recursive)
-    return {key: _child(key, value, definitions, recursive) for key, value in node.items() if key != "title"}
+    plain = {key: _child(key, value, definitions, recursive) for key, value in node.items() if key not in _LEFT_OUT}
+    return _portable(plain)
+
+
+def _portable(node: dict[str, Any]) -> dict[str, Any]:
+    if "oneOf" in node:
+        node["anyOf"] = node.pop("oneOf")
+    if "const" in node:
+        node["enum"] = [node.pop("const")]
+    if "prefixItems" in node:
+        items: list[Any] = node.pop("prefixItems")
+        order = ", ".join(str(item.get("type", "any")) for item in items)
+        is_open = "items" in node
+        if is_open:
+            items = [*items, node["items"]]
+        kinds = [item for index, item in enumerate(items) if item not in items[:index]]
+        node["items"] = kinds[0] if len(kinds) == 1 else {"anyOf": kinds}
+        node.setdefault("description", f"{'First' if is_open else 'Exactly'} these items, in this order: {order}")
+    return node
 
 
 def _child(key: str, value: Any, definitions: Mapping[str, Any], recursive: set[str]) -> Any:
     if key in ("default", "const", "enum", "examples"):
         return value  # data, not schema
-    if key == "discriminator":
-        return {"propertyName": value["propertyName"]} if is_object(value) else value
     if key in _NAMED_CHILDREN and is_object(value):
         return {name: _tidied(item, definitions, recursive) for name, item in value.items()}
     return _tidied(value, definitions, recursive)
