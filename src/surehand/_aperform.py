@@ -237,10 +237,11 @@ class Awaiting:
                 return
             error = finished.exception()
             value = None if error is not None else finished.result()
+            core = effect.late(value, error)
             try:
-                self._loop.call_soon_threadsafe(self._see_to, effect.late(value, error))
+                self._loop.call_soon_threadsafe(self._see_to, core)
             except RuntimeError:  # the loop has been closed: do it here, on the body's own thread
-                exhaust(drive(effect.late(value, error), Blocking(self._run, self._model), quiet=True))
+                exhaust(drive(core, Blocking(self._run, self._model), quiet=True))
 
         future.add_done_callback(done)
 
