@@ -150,11 +150,13 @@ async def _astreamed(agent: Agent[Any, Any], prompt: Any, options: Any, taken: l
         return run.result
 
 
-ALL_MODES = [Mode(way, parallel) for parallel in (False, True) for way in WAYS]
+IN_SEQUENCE = [Mode(way, False) for way in WAYS]
+SIDE_BY_SIDE = [Mode(way, True) for way in WAYS]
+ALL_MODES = IN_SEQUENCE + SIDE_BY_SIDE
 
 
 def scripted(model: ScriptedModel, **options: Any) -> Agent[Any, Any]:
-    """An agent whose clock stands still and whose runs are all called the same, so that whole values can be compared."""
+    """An agent with a clock that stands still and one name for all its runs: so whole values can be compared."""
     return Agent(model, **{"clock": FakeClock(1000.0), "new_id": lambda: "run-1", **options})
 
 

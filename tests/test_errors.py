@@ -1,8 +1,9 @@
-"""What becomes of a call that fails: the table of spec 9.6, handlers, unknown names (spec 9, 10)."""
+"""What becomes of a call that fails: the table of spec 9.6, handlers, in every mode (spec 9)."""
 
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -116,33 +117,29 @@ def test_any_other_error_of_an_ordinary_tool_gives_the_run_up_as_itself(mode: Mo
     assert ended.names[-1] == "RunFailed"
 
 
-def test_in_a_sequence_calls_after_the_one_that_gives_up_do_not_run() -> None:
-    for way in ("run", "stream", "arun", "astream"):
-        ended = Mode(way, False).play(ask(ACT, call("fine", id="f")), tools=[raising(ValueError("x")), fine])
-        assert [e.outcome for e in ended.executions] == [Outcome.UNKNOWN, Outcome.NOT_RUN], way
-        assert ended.executions[1].result.text == "This call of 'fine' was not run: the round ended before."
-        assert ended.executions[1].started_at is None
+def test_in_a_sequence_calls_after_the_one_that_gives_up_do_not_run(sequential: Mode) -> None:
+    ended = sequential.play(ask(ACT, call("fine", id="f")), tools=[raising(ValueError("x")), fine])
+    assert [e.outcome for e in ended.executions] == [Outcome.UNKNOWN, Outcome.NOT_RUN]
+    assert ended.executions[1].result.text == "This call of 'fine' was not run: the round ended before."
+    assert ended.executions[1].started_at is None
 
 
-def test_side_by_side_every_call_settles_and_the_first_failure_in_request_order_surfaces() -> None:
-    first, second = ValueError("first"), ValueError("second")
-    for way in ("run", "arun"):
-        ready = []
+def test_side_by_side_every_call_settles_and_the_first_failure_in_request_order_surfaces(concurrent: Mode) -> None:
+    first, second, early_failed = ValueError("first"), ValueError("second"), threading.Event()
 
-        @tool(name="late")
-        async def late() -> None:
-            while not ready:
-                await asyncio.sleep(0)
-            raise first
+    @tool
+    def late() -> None:
+        assert early_failed.wait(5)
+        raise first
 
-        @tool(name="early")
-        async def early() -> None:
-            ready.append(1)
-            raise second
+    @tool
+    def early() -> None:
+        early_failed.set()
+        raise second
 
-        ended = Mode(way, True).play(ask(call("late"), call("early")), tools=[late, early])
-        assert ended.error is first, way
-        assert [e.outcome for e in ended.executions] == [Outcome.UNKNOWN, Outcome.UNKNOWN]
+    ended = concurrent.play(ask(call("late"), call("early")), tools=[late, early])
+    assert ended.error is first
+    assert [e.outcome for e in ended.executions] == [Outcome.UNKNOWN, Outcome.UNKNOWN]
 
 
 def test_a_returned_error_is_no_failure_of_the_run(mode: Mode) -> None:
@@ -323,79 +320,3 @@ def test_one_call_that_works_starts_the_count_of_failed_rounds_anew(mode: Mode) 
         tools=[raising(ToolError("x")), fine], limits=Limits(consecutive_errors=2),
     )  # fmt: skip
     assert ended.answer.output == "Done"
-
-
-# ---------------------------------------------------------------- unknown names (spec 10)
-
-
-@tool
-def read_file(path: str = "") -> str:
-    """Read."""
-    return f"read {path}"
-
-
-@tool
-def write_file() -> str:
-    """Write."""
-    return "written"
-
-
-FILES = [read_file, write_file, fine]
-
-
-def test_an_unknown_name_is_answered_with_the_closest_names_and_others_run(mode: Mode) -> None:
-    ended = mode.play(ask(call("read_fil", id="a"), call("fine", id="b")), say("Ok"), tools=FILES)
-    assert [e.outcome for e in ended.executions] == [Outcome.REJECTED, Outcome.DONE]
-    (name, text, is_error), good = ended.results
-    assert (name, is_error, good) == ("read_fil", True, ("fine", "fine", False))
-    assert "'read_fil'" in text and "'read_file'" in text
-    assert ended.names.count("ToolStarted") == 1
-
-
-def test_abort_on_unknown_name_fails_the_run_and_closes_the_conversation(mode: Mode) -> None:
-    memory = MessageWindow(10)
-    policy = ErrorPolicy(unknown_name=abort_on_unknown_name)
-    ended = mode.play(ask(call("nope", id="n")), tools=FILES, on_error=policy, memory=memory)
-    assert isinstance(ended.error, UnknownToolError) and "'nope'" in str(ended.error)
-    (_, _, answer) = memory.messages()
-    assert isinstance(answer, ToolMessage) and (answer.call_id, answer.is_error) == ("n", True)
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ("plain", ToolMessage("n", "nope", (TextContent("plain"),), True)),
-        (ToolResult.of("soft", attributes={"k": 1}), ToolMessage("n", "nope", (TextContent("soft"),), False, {"k": 1})),
-        (ToolMessage("x", "y", (TextContent("a"), TextContent("b")), None, {"k": 2}),
-         ToolMessage("n", "nope", (TextContent("a"), TextContent("b")), True, {"k": 2})),
-        (ToolMessage("x", "y", (TextContent("a"),), False), ToolMessage("n", "nope", (TextContent("a"),), False)),
-    ],
-)  # fmt: skip
-def test_an_answer_for_an_unknown_name_keeps_contents_flag_and_attributes(
-    mode: Mode, given: Any, message: ToolMessage
-) -> None:
-    policy = ErrorPolicy(unknown_name=lambda call, names: given)
-    ended = mode.play(ask(call("nope", id="n")), say("Ok"), tools=FILES, on_error=policy)
-    assert ended.requests[1].messages[-1] == message
-
-
-@pytest.mark.parametrize("name", ["read_file\n", "  read_file ", "functions.read_file", "tools.read_file"])
-def test_a_name_with_a_stray_prefix_or_space_is_repaired_and_reported(mode: Mode, name: str) -> None:
-    ended = mode.play(ask(call(name, '{"path": "x"}', id="a")), say("Ok"), tools=FILES)
-    fixed = ToolCall("a", "read_file", '{"path": "x"}')
-    assert ended.requests[1].messages[1:] == (AssistantMessage(None, (fixed,)), answer_of(fixed, "read x"))
-    assert [(e.call, e.repair) for e in ended.of(ArgumentRepaired)] == [(fixed, Repair("name", name, "read_file"))]
-
-
-def test_a_name_that_exists_is_never_changed(mode: Mode) -> None:
-    spec = ToolSpec("functions.read_file")
-    odd = (spec, type("Odd", (), {"execute": lambda self, call, context: "the odd one"})())
-    ended = mode.play(ask(call("functions.read_file", id="a")), say("Ok"), tools=[*FILES, odd])
-    assert ended.results == [("functions.read_file", "the odd one", False)]
-    assert ended.of(ArgumentRepaired) == []
-
-
-def test_a_model_that_is_asked_of_nothing_says_so_without_suggestions(mode: Mode) -> None:
-    ended = mode.play(ask(call("nope", id="n")), say("Ok"))
-    assert ended.results == [("nope", "There is no tool named 'nope'.", True)]
-    assert ended.answer.messages[0] == UserMessage.of("Go")

@@ -1,0 +1,455 @@
+"""Undo: what is undone, when, in which order, and what the model and the caller are told (spec 11)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from surehand import (
+    AssistantMessage,
+    ChatResponse,
+    ErrorContext,
+    ErrorPolicy,
+    FinishReason,
+    Limits,
+    MessageWindow,
+    ModelError,
+    Outcome,
+    RoundLimitError,
+    ToolCall,
+    ToolContext,
+    ToolError,
+    ToolExecution,
+    ToolResult,
+    ToolUndone,
+    UndoOutcome,
+    UndoPolicy,
+    UndoReason,
+    UserMessage,
+    tell_safely,
+    tool,
+    undo_on_any_error,
+    undoes,
+)
+from surehand.testing import call, say
+
+from .modes import Ended, Mode, answer_of, ask
+
+WHY_GIVEN_UP = "Tool 'book' had succeeded, but it was undone because the run was given up."
+
+
+class Shop:
+    """Books things and takes bookings back; ``log`` tells in which order."""
+
+    def __init__(self, *, fails_to_cancel: Sequence[str] = ()) -> None:
+        self.log: list[str] = []
+        self._fails_to_cancel = fails_to_cancel
+
+    @tool
+    def book(self, what: str) -> str:
+        self.log.append(f"book {what}")
+        return f"booked {what}"
+
+    @undoes(book)
+    def cancel(self, booking: str) -> None:
+        self.log.append(f"cancel {booking}")
+        if booking.removeprefix("booked ") in self._fails_to_cancel:
+            raise OSError("line is dead")
+
+    @tool
+    def email(self) -> str:
+        self.log.append("email")
+        return "sent"
+
+    @tool
+    def pay(self, how: str = "badly") -> str:
+        self.log.append(f"pay {how}")
+        match how:
+            case "politely":
+                raise ToolError("card refused")
+            case "badly":
+                raise ValueError("card reader broke")
+            case _:
+                return "paid"
+
+
+def book(what: str, id: str | None = "b") -> ToolCall:
+    return call("book", f'{{"what": "{what}"}}', id=id)
+
+
+def pay(how: str) -> ToolCall:
+    return call("pay", f'{{"how": "{how}"}}', id="p")
+
+
+def undone(ended: Ended) -> list[tuple[str, str | None]]:
+    """What was undone, in the order of the events: the call's arguments, and what went wrong."""
+    return [(e.execution.result.text, None if e.execution.undo is None else e.execution.undo.error)
+            for e in ended.of(ToolUndone)]  # fmt: skip
+
+
+# ---------------------------------------------------------------- ON_GIVE_UP, the default
+
+
+def test_a_run_that_is_given_up_undoes_what_was_done_newest_first(sequential: Mode) -> None:
+    shop = Shop()
+    ended = sequential.play(ask(book("seat"), book("bed")), ask(book("car")), ask(pay("badly")), tools=[shop])
+    assert type(ended.error) is ValueError
+    assert shop.log[4:] == ["cancel booked car", "cancel booked bed", "cancel booked seat"]
+    assert undone(ended) == [("booked car", None), ("booked bed", None), ("booked seat", None)]
+    assert {event.reason for event in ended.of(ToolUndone)} == {UndoReason.RUN_GIVEN_UP}
+    assert ended.names[-4:] == ["ToolUndone", "ToolUndone", "ToolUndone", "RunFailed"]
+    assert ended.results == [
+        ("book", WHY_GIVEN_UP, True),
+        ("book", WHY_GIVEN_UP, True),
+        ("book", WHY_GIVEN_UP, True),
+        ("pay", "This call of 'pay' may have happened; it is not known. Do not repeat it.", True),
+    ]
+
+
+def test_the_order_of_undoing_is_that_of_completion_reversed(concurrent: Mode) -> None:
+    import threading
+
+    second_done, log = threading.Event(), []
+
+    def cancel(value: str) -> None:
+        log.append(value)
+
+    @tool(undo=cancel)
+    def first() -> str:
+        assert second_done.wait(5)
+        return "first"
+
+    @tool(undo=cancel)
+    def second() -> str:
+        return "second"
+
+    def after(execution: ToolExecution[Any], context: ToolContext[Any]) -> None:
+        if execution.call.name == "second":
+            second_done.set()
+
+    ended = concurrent.play(
+        ask(call("first"), call("second")), ask(call("nope")),
+        tools=[first, second], run={"after_tool": after}, limits=Limits(rounds=1),
+    )  # fmt: skip
+    assert log == ["first", "second"]
+    assert [event.execution.value for event in ended.of(ToolUndone)] == ["first", "second"]
+    assert [execution.value for execution in ended.report.undone] == ["first", "second"]  # request order
+
+
+def give_up_by_limit(shop: Shop) -> dict[str, Any]:
+    return {"script": [ask(book("seat")), ask(book("bed"))], "options": {"limits": Limits(rounds=1)}}
+
+
+def give_up_by_model(shop: Shop) -> dict[str, Any]:
+    return {"script": [ask(book("seat")), ModelError("model is down")]}
+
+
+def give_up_by_unknown_name(shop: Shop) -> dict[str, Any]:
+    def refuse(call: ToolCall, names: Sequence[str]) -> str:
+        raise LookupError(call.name)
+
+    return {"script": [ask(book("seat"), call("nope"))], "options": {"on_error": ErrorPolicy(unknown_name=refuse)}}
+
+
+def give_up_by_handler(shop: Shop) -> dict[str, Any]:
+    def handler(error: BaseException, context: ErrorContext) -> str:
+        raise LookupError("handler")
+
+    return {"script": [ask(book("seat"), pay("badly"))], "options": {"on_error": handler}}
+
+
+def give_up_by_hook(shop: Shop) -> dict[str, Any]:
+    def hook(execution: ToolExecution[Any], context: ToolContext[Any]) -> None:
+        raise LookupError("hook")
+
+    return {"script": [ask(book("seat"))], "options": {"after_tool": hook}}
+
+
+def give_up_by_transformer(shop: Shop) -> dict[str, Any]:
+    def transform(request: Any, memory_id: Any) -> Any:
+        if len(request.messages) > 1:
+            raise LookupError("transformer")
+        return request
+
+    return {"script": [ask(book("seat"))], "options": {"transform_request": transform}}
+
+
+@pytest.mark.parametrize(
+    ("cause", "kind"),
+    [
+        (give_up_by_limit, RoundLimitError),
+        (give_up_by_model, ModelError),
+        (give_up_by_unknown_name, LookupError),
+        (give_up_by_handler, LookupError),
+        (give_up_by_hook, LookupError),
+        (give_up_by_transformer, LookupError),
+    ],
+)
+@pytest.mark.parametrize("with_memory", [False, True])
+def test_whatever_ends_a_run_what_it_did_is_undone_first(mode: Mode, cause: Any, kind: Any, with_memory: bool) -> None:
+    shop, memory = Shop(), MessageWindow(50) if with_memory else None
+    given = cause(shop)
+    ended = mode.play(*given["script"], tools=[shop], memory=memory, **given.get("options", {}))
+    assert isinstance(ended.error, kind)
+    assert [entry for entry in shop.log if not entry.startswith("pay")] == ["book seat", "cancel booked seat"]
+    assert ended.results[0] == ("book", WHY_GIVEN_UP, True)
+    assert [execution.value for execution in ended.report.undone] == ["booked seat"]
+    assert [execution.call.name for execution in ended.report.standing] == (
+        ["pay"] if cause is give_up_by_handler else []
+    )
+    if memory is not None:
+        assert memory.messages() == list(ended.messages)
+
+
+def test_a_failed_tool_alone_undoes_nothing_while_the_run_goes_on(mode: Mode) -> None:
+    shop = Shop()
+    ended = mode.play(ask(book("seat"), pay("politely")), say("Sorry"), tools=[shop])
+    assert shop.log.count("cancel booked seat") == 0
+    assert ended.results == [("book", "booked seat", False), ("pay", "card refused", True)]
+    assert (ended.report.undone, len(ended.report.standing)) == ((), 1)
+
+
+def test_with_undo_off_nothing_is_ever_undone_and_the_report_says_what_stands(mode: Mode) -> None:
+    shop = Shop()
+    ended = mode.play(ask(book("seat"), pay("badly")), tools=[shop], undo=UndoPolicy.OFF)
+    assert type(ended.error) is ValueError
+    assert "cancel booked seat" not in shop.log
+    assert ended.results[0] == ("book", "booked seat", False)
+    assert [(e.call.name, e.outcome) for e in ended.report.standing] == [
+        ("book", Outcome.DONE),
+        ("pay", Outcome.UNKNOWN),
+    ]
+
+
+def test_the_report_names_what_has_no_undo(mode: Mode) -> None:
+    shop = Shop()
+    ended = mode.play(ask(book("seat"), call("email")), ask(pay("badly")), tools=[shop])
+    report = ended.report
+    names = {
+        field: [execution.call.name for execution in getattr(report, field)]
+        for field in ("done", "undone", "failed_to_undo", "unknown", "no_undo", "standing")
+    }
+    assert names == {
+        "done": ["book", "email"],
+        "undone": ["book"],
+        "failed_to_undo": [],
+        "unknown": ["pay"],
+        "no_undo": ["email"],
+        "standing": ["email", "pay"],
+    }
+    assert report.run_id == "run-1"
+    notes = "".join(getattr(ended.error, "__notes__", ()))
+    assert "surehand run run-1" in notes and "email" in notes and "report_of" in notes
+
+
+# ---------------------------------------------------------------- undo functions that fail
+
+
+@pytest.mark.parametrize("failing", ["seat", "bed", "car"])
+def test_an_undo_that_fails_stops_no_other_and_the_truth_is_told(sequential: Mode, failing: str) -> None:
+    shop, memory = Shop(fails_to_cancel=[failing]), MessageWindow(50)
+    ended = sequential.play(
+        ask(book("seat"), book("bed"), book("car"), pay("badly")), tools=[shop], memory=memory
+    )  # fmt: skip
+    assert type(ended.error) is ValueError
+    assert shop.log[-3:] == ["cancel booked car", "cancel booked bed", "cancel booked seat"]
+    error = "OSError: line is dead"
+    names = ["seat", "bed", "car"]
+    assert undone(ended) == [(f"booked {n}", error if n == failing else None) for n in reversed(names)]
+    assert [e.undo for e in ended.executions[:3]] == [
+        UndoOutcome(error if name == failing else None, 1000.0) for name in names
+    ]
+    assert [e.value for e in ended.report.failed_to_undo] == [f"booked {failing}"]
+    assert [e.call.name for e in ended.report.standing] == ["book", "pay"]
+    attempted = (
+        "Tool 'book' had succeeded. Undoing it because the run was given up was attempted and failed: "
+        "its effect may stand."
+    )
+    assert [text for _, text, _ in ended.results[:3]] == [attempted if n == failing else WHY_GIVEN_UP for n in names]
+    assert memory.messages() == list(ended.messages)
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), GeneratorExit(), StopIteration(), KeyboardInterrupt()],
+                         ids=lambda e: type(e).__name__)  # fmt: skip
+def test_no_exception_of_an_undo_function_stops_the_others(mode: Mode, error: BaseException) -> None:
+    log: list[str] = []
+
+    def cancel(value: str) -> None:
+        log.append(value)
+        if value == "two":
+            raise error
+
+    @tool(undo=cancel)
+    def do(what: str) -> str:
+        return what
+
+    script = [ask(call("do", f'{{"what": "{what}"}}')) for what in ("one", "two", "three", "four")]
+    ended = mode.play(*script, tools=[do], limits=Limits(rounds=3))
+    assert log == ["three", "two", "one"]
+    assert [e.undo is not None and e.undo.is_undone for e in ended.executions[:3]] == [True, False, True]
+    expected = KeyboardInterrupt if isinstance(error, KeyboardInterrupt) else RoundLimitError
+    assert type(ended.error) is expected
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_blocking_and_awaitable_undo_functions_work_in_every_mode(mode: Mode, is_async: bool) -> None:
+    log: list[Any] = []
+
+    def cancel(execution: ToolExecution[str], ctx: ToolContext[Any]) -> None:
+        log.append((execution.value, execution.key, ctx.deps, ctx.idempotency_key))
+
+    async def cancel_async(execution: ToolExecution[str], ctx: ToolContext[Any]) -> None:
+        cancel(execution, ctx)
+
+    @tool(undo=cancel_async if is_async else cancel)
+    def do() -> str:
+        return "done"
+
+    mode.play(ask(call("do")), ask(call("do")), tools=[do], limits=Limits(rounds=1), run={"deps": "airline"})
+    assert log == [("done", "1.0", "airline", "run-1:1.0")]
+
+
+# ---------------------------------------------------------------- ON_TOOL_ERROR
+
+WHY_TOOL = "Tool 'book' had succeeded, but it was undone because tool 'pay' failed."
+ON_ERROR = UndoPolicy.ON_TOOL_ERROR
+
+
+@pytest.mark.parametrize("with_memory", [False, True])
+def test_under_on_tool_error_a_failed_tool_undoes_all_rounds_once_and_the_run_goes_on(
+    sequential: Mode, with_memory: bool
+) -> None:
+    shop, memory = Shop(), MessageWindow(50) if with_memory else None
+    ended = sequential.play(
+        ask(book("seat", "x")), ask(book("bed", "y"), pay("politely")), ask(pay("politely")), say("Sorry"),
+        tools=[shop], undo=ON_ERROR, memory=memory,
+    )  # fmt: skip
+    assert shop.log == [
+        "book seat", "book bed", "pay politely", "cancel booked bed", "cancel booked seat", "pay politely",
+    ]  # fmt: skip
+    conversation = [
+        UserMessage.of("Go"),
+        AssistantMessage(None, (book("seat", "x"),)),
+        answer_of(book("seat", "x"), WHY_TOOL, is_error=True),
+        AssistantMessage(None, (book("bed", "y"), pay("politely"))),
+        answer_of(book("bed", "y"), WHY_TOOL, is_error=True),
+        answer_of(pay("politely"), "card refused", is_error=True),
+    ]
+    assert list(ended.requests[2].messages) == conversation
+    assert undone(ended) == [("booked bed", None), ("booked seat", None)]
+    assert {event.reason for event in ended.of(ToolUndone)} == {UndoReason.TOOL_FAILED}
+    assert ended.answer.output == "Sorry"
+    if memory is not None:
+        assert memory.messages() == list(ended.answer.messages)
+
+
+@pytest.mark.parametrize("ids", [(None, None), ("same", "same")])
+@pytest.mark.parametrize("with_memory", [False, True])
+def test_missing_and_repeated_ids_over_two_rounds_are_never_mixed_up(
+    sequential: Mode, ids: tuple[str | None, str | None], with_memory: bool
+) -> None:
+    shop, memory = Shop(), MessageWindow(50) if with_memory else None
+    earlier, emailed, later = book("seat", ids[0]), call("email", id=ids[0]), book("bed", ids[1])
+    refused = ToolCall(ids[1], "pay", '{"how": "politely"}')
+    # The script's own reply keeps missing ids missing.
+    ended = sequential.play(
+        ask(earlier, emailed), ask(later, refused), say("Sorry"), tools=[shop], undo=ON_ERROR, memory=memory
+    )
+    expected = [
+        answer_of(earlier, WHY_TOOL, is_error=True),
+        answer_of(emailed, "sent"),
+        answer_of(later, WHY_TOOL, is_error=True),
+        answer_of(refused, "card refused", is_error=True),
+    ]
+    sent = [
+        message for message in ended.requests[2].messages if not isinstance(message, (UserMessage, AssistantMessage))
+    ]
+    assert sent == expected
+
+
+@pytest.mark.parametrize(
+    ("failing", "undoes_by_default"),
+    [
+        (pay("politely"), True),  # the body ran and failed
+        (call("pay", '{"how": ', id="p"), False),  # nothing ran
+        (call("nope", id="p"), False),  # nothing ran
+        (call("closed", id="p"), True),  # it returned an error
+        (call("reads", id="p"), True),  # a safe tool failed
+    ],
+    ids=["tool_error", "arguments", "unknown_name", "returned", "safe"],
+)
+@pytest.mark.parametrize("always", [False, True])
+def test_a_predicate_says_which_failures_undo(
+    mode: Mode, failing: ToolCall, undoes_by_default: bool, always: bool
+) -> None:
+    @tool
+    def closed() -> ToolResult:
+        return ToolResult.error("closed")
+
+    @tool(repeat="safe")
+    def reads() -> str:
+        raise ValueError("x")
+
+    shop = Shop()
+    options = {"undo_when": undo_on_any_error} if always else {}
+    mode.play(ask(book("seat")), ask(failing), say("Ok"), tools=[shop, closed, reads], undo=ON_ERROR, **options)
+    assert ("cancel booked seat" in shop.log) is (always or undoes_by_default)
+
+
+def test_the_predicate_is_asked_of_failed_calls_alone(sequential: Mode) -> None:
+    asked: list[str] = []
+
+    def when(execution: ToolExecution[Any]) -> bool:
+        asked.append(execution.result.text)
+        return False
+
+    shop = Shop()
+    sequential.play(ask(book("seat"), pay("politely")), say("Ok"), tools=[shop], undo=ON_ERROR, undo_when=when)
+    assert (asked, shop.log) == (["card refused"], ["book seat", "pay politely"])
+
+
+def test_under_on_tool_error_a_run_that_is_given_up_undoes_too(mode: Mode) -> None:
+    shop = Shop()
+    ended = mode.play(ask(book("seat")), ask(book("bed")), tools=[shop], undo=ON_ERROR, limits=Limits(rounds=1))
+    assert (type(ended.error), shop.log) == (RoundLimitError, ["book seat", "cancel booked seat"])
+
+
+def test_what_has_been_undone_stays_marked_and_is_not_undone_again(sequential: Mode) -> None:
+    shop = Shop()
+    ended = sequential.play(
+        ask(book("seat"), pay("politely")), ask(book("bed"), pay("badly")), tools=[shop], undo=ON_ERROR
+    )
+    assert shop.log.count("cancel booked seat") == shop.log.count("cancel booked bed") == 1
+    assert [(e.value, e.undo) for e in ended.report.undone] == [
+        ("booked seat", UndoOutcome(None, 1000.0)),
+        ("booked bed", UndoOutcome(None, 1000.0)),
+    ]
+
+
+def test_the_callback_for_failed_tools_is_called_once_for_each_round_with_failures(mode: Mode) -> None:
+    told: list[str] = []
+
+    def on_tool_error(context: ToolContext[Any]) -> None:
+        told.append(context.call.name)
+
+    shop = Shop()
+    mode.play(
+        ask(pay("politely"), pay("politely")), ask(book("seat")), ask(pay("badly")), say("Ok"),
+        tools=[shop], on_tool_error=on_tool_error, on_error=tell_safely,
+    )  # fmt: skip
+    assert told == ["pay", "pay"]
+
+
+def test_a_message_that_the_window_has_dropped_is_left_out(sequential: Mode) -> None:
+    shop, memory = Shop(), MessageWindow(3)
+    ended = sequential.play(
+        ask(book("seat")), ask(pay("politely")), say("Ok"), tools=[shop], undo=ON_ERROR, memory=memory
+    )
+    assert ended.answer.output == "Ok"
+    assert "cancel booked seat" in shop.log
+    kept = memory.messages()
+    assert kept[-3:] == [AssistantMessage(None, (pay("politely"),)), answer_of(pay("politely"), "card refused", is_error=True),
+                         AssistantMessage("Ok")]  # fmt: skip
+    assert FinishReason.STOP is ended.answer.finish_reason and isinstance(ended.answer.response, ChatResponse)
