@@ -10,8 +10,6 @@ from typing import Any
 import pytest
 
 from surehand import (
-    ArgumentRepaired,
-    AssistantMessage,
     AsyncNotSupportedError,
     ConsecutiveErrorsError,
     ErrorContext,
@@ -20,7 +18,6 @@ from surehand import (
     MessageWindow,
     Outcome,
     Parameters,
-    Repair,
     TextContent,
     ToolArgumentsError,
     ToolCall,
@@ -30,15 +27,12 @@ from surehand import (
     ToolMessage,
     ToolResult,
     ToolSpec,
-    UnknownToolError,
     UserError,
-    UserMessage,
     abort,
     tell_model,
     tell_safely,
     tool,
 )
-from surehand.policies import abort_on_unknown_name
 from surehand.testing import call, say
 
 from .modes import Ended, Mode, answer_of, ask

@@ -8,11 +8,8 @@ from typing import Any
 import pytest
 
 from surehand import (
-    AssistantMessage,
-    ChatResponse,
     ErrorContext,
     ErrorPolicy,
-    FinishReason,
     Limits,
     MessageWindow,
     ModelError,
@@ -20,74 +17,17 @@ from surehand import (
     RoundLimitError,
     ToolCall,
     ToolContext,
-    ToolError,
     ToolExecution,
-    ToolResult,
     ToolUndone,
     UndoOutcome,
     UndoPolicy,
     UndoReason,
-    UserMessage,
-    tell_safely,
     tool,
-    undo_on_any_error,
-    undoes,
 )
 from surehand.testing import call, say
 
-from .modes import Ended, Mode, answer_of, ask
-
-WHY_GIVEN_UP = "Tool 'book' had succeeded, but it was undone because the run was given up."
-
-
-class Shop:
-    """Books things and takes bookings back; ``log`` tells in which order."""
-
-    def __init__(self, *, fails_to_cancel: Sequence[str] = ()) -> None:
-        self.log: list[str] = []
-        self._fails_to_cancel = fails_to_cancel
-
-    @tool
-    def book(self, what: str) -> str:
-        self.log.append(f"book {what}")
-        return f"booked {what}"
-
-    @undoes(book)
-    def cancel(self, booking: str) -> None:
-        self.log.append(f"cancel {booking}")
-        if booking.removeprefix("booked ") in self._fails_to_cancel:
-            raise OSError("line is dead")
-
-    @tool
-    def email(self) -> str:
-        self.log.append("email")
-        return "sent"
-
-    @tool
-    def pay(self, how: str = "badly") -> str:
-        self.log.append(f"pay {how}")
-        match how:
-            case "politely":
-                raise ToolError("card refused")
-            case "badly":
-                raise ValueError("card reader broke")
-            case _:
-                return "paid"
-
-
-def book(what: str, id: str | None = "b") -> ToolCall:
-    return call("book", f'{{"what": "{what}"}}', id=id)
-
-
-def pay(how: str) -> ToolCall:
-    return call("pay", f'{{"how": "{how}"}}', id="p")
-
-
-def undone(ended: Ended) -> list[tuple[str, str | None]]:
-    """What was undone, in the order of the events: the call's arguments, and what went wrong."""
-    return [(e.execution.result.text, None if e.execution.undo is None else e.execution.undo.error)
-            for e in ended.of(ToolUndone)]  # fmt: skip
-
+from .modes import Mode, ask
+from .shop import WHY_GIVEN_UP, Shop, book, pay, undone
 
 # ---------------------------------------------------------------- ON_GIVE_UP, the default
 
@@ -309,147 +249,3 @@ def test_blocking_and_awaitable_undo_functions_work_in_every_mode(mode: Mode, is
 
     mode.play(ask(call("do")), ask(call("do")), tools=[do], limits=Limits(rounds=1), run={"deps": "airline"})
     assert log == [("done", "1.0", "airline", "run-1:1.0")]
-
-
-# ---------------------------------------------------------------- ON_TOOL_ERROR
-
-WHY_TOOL = "Tool 'book' had succeeded, but it was undone because tool 'pay' failed."
-ON_ERROR = UndoPolicy.ON_TOOL_ERROR
-
-
-@pytest.mark.parametrize("with_memory", [False, True])
-def test_under_on_tool_error_a_failed_tool_undoes_all_rounds_once_and_the_run_goes_on(
-    sequential: Mode, with_memory: bool
-) -> None:
-    shop, memory = Shop(), MessageWindow(50) if with_memory else None
-    ended = sequential.play(
-        ask(book("seat", "x")), ask(book("bed", "y"), pay("politely")), ask(pay("politely")), say("Sorry"),
-        tools=[shop], undo=ON_ERROR, memory=memory,
-    )  # fmt: skip
-    assert shop.log == [
-        "book seat", "book bed", "pay politely", "cancel booked bed", "cancel booked seat", "pay politely",
-    ]  # fmt: skip
-    conversation = [
-        UserMessage.of("Go"),
-        AssistantMessage(None, (book("seat", "x"),)),
-        answer_of(book("seat", "x"), WHY_TOOL, is_error=True),
-        AssistantMessage(None, (book("bed", "y"), pay("politely"))),
-        answer_of(book("bed", "y"), WHY_TOOL, is_error=True),
-        answer_of(pay("politely"), "card refused", is_error=True),
-    ]
-    assert list(ended.requests[2].messages) == conversation
-    assert undone(ended) == [("booked bed", None), ("booked seat", None)]
-    assert {event.reason for event in ended.of(ToolUndone)} == {UndoReason.TOOL_FAILED}
-    assert ended.answer.output == "Sorry"
-    if memory is not None:
-        assert memory.messages() == list(ended.answer.messages)
-
-
-@pytest.mark.parametrize("ids", [(None, None), ("same", "same")])
-@pytest.mark.parametrize("with_memory", [False, True])
-def test_missing_and_repeated_ids_over_two_rounds_are_never_mixed_up(
-    sequential: Mode, ids: tuple[str | None, str | None], with_memory: bool
-) -> None:
-    shop, memory = Shop(), MessageWindow(50) if with_memory else None
-    earlier, emailed, later = book("seat", ids[0]), call("email", id=ids[0]), book("bed", ids[1])
-    refused = ToolCall(ids[1], "pay", '{"how": "politely"}')
-    # The script's own reply keeps missing ids missing.
-    ended = sequential.play(
-        ask(earlier, emailed), ask(later, refused), say("Sorry"), tools=[shop], undo=ON_ERROR, memory=memory
-    )
-    expected = [
-        answer_of(earlier, WHY_TOOL, is_error=True),
-        answer_of(emailed, "sent"),
-        answer_of(later, WHY_TOOL, is_error=True),
-        answer_of(refused, "card refused", is_error=True),
-    ]
-    sent = [
-        message for message in ended.requests[2].messages if not isinstance(message, (UserMessage, AssistantMessage))
-    ]
-    assert sent == expected
-
-
-@pytest.mark.parametrize(
-    ("failing", "undoes_by_default"),
-    [
-        (pay("politely"), True),  # the body ran and failed
-        (call("pay", '{"how": ', id="p"), False),  # nothing ran
-        (call("nope", id="p"), False),  # nothing ran
-        (call("closed", id="p"), True),  # it returned an error
-        (call("reads", id="p"), True),  # a safe tool failed
-    ],
-    ids=["tool_error", "arguments", "unknown_name", "returned", "safe"],
-)
-@pytest.mark.parametrize("always", [False, True])
-def test_a_predicate_says_which_failures_undo(
-    mode: Mode, failing: ToolCall, undoes_by_default: bool, always: bool
-) -> None:
-    @tool
-    def closed() -> ToolResult:
-        return ToolResult.error("closed")
-
-    @tool(repeat="safe")
-    def reads() -> str:
-        raise ValueError("x")
-
-    shop = Shop()
-    options = {"undo_when": undo_on_any_error} if always else {}
-    mode.play(ask(book("seat")), ask(failing), say("Ok"), tools=[shop, closed, reads], undo=ON_ERROR, **options)
-    assert ("cancel booked seat" in shop.log) is (always or undoes_by_default)
-
-
-def test_the_predicate_is_asked_of_failed_calls_alone(sequential: Mode) -> None:
-    asked: list[str] = []
-
-    def when(execution: ToolExecution[Any]) -> bool:
-        asked.append(execution.result.text)
-        return False
-
-    shop = Shop()
-    sequential.play(ask(book("seat"), pay("politely")), say("Ok"), tools=[shop], undo=ON_ERROR, undo_when=when)
-    assert (asked, shop.log) == (["card refused"], ["book seat", "pay politely"])
-
-
-def test_under_on_tool_error_a_run_that_is_given_up_undoes_too(mode: Mode) -> None:
-    shop = Shop()
-    ended = mode.play(ask(book("seat")), ask(book("bed")), tools=[shop], undo=ON_ERROR, limits=Limits(rounds=1))
-    assert (type(ended.error), shop.log) == (RoundLimitError, ["book seat", "cancel booked seat"])
-
-
-def test_what_has_been_undone_stays_marked_and_is_not_undone_again(sequential: Mode) -> None:
-    shop = Shop()
-    ended = sequential.play(
-        ask(book("seat"), pay("politely")), ask(book("bed"), pay("badly")), tools=[shop], undo=ON_ERROR
-    )
-    assert shop.log.count("cancel booked seat") == shop.log.count("cancel booked bed") == 1
-    assert [(e.value, e.undo) for e in ended.report.undone] == [
-        ("booked seat", UndoOutcome(None, 1000.0)),
-        ("booked bed", UndoOutcome(None, 1000.0)),
-    ]
-
-
-def test_the_callback_for_failed_tools_is_called_once_for_each_round_with_failures(mode: Mode) -> None:
-    told: list[str] = []
-
-    def on_tool_error(context: ToolContext[Any]) -> None:
-        told.append(context.call.name)
-
-    shop = Shop()
-    mode.play(
-        ask(pay("politely"), pay("politely")), ask(book("seat")), ask(pay("badly")), say("Ok"),
-        tools=[shop], on_tool_error=on_tool_error, on_error=tell_safely,
-    )  # fmt: skip
-    assert told == ["pay", "pay"]
-
-
-def test_a_message_that_the_window_has_dropped_is_left_out(sequential: Mode) -> None:
-    shop, memory = Shop(), MessageWindow(3)
-    ended = sequential.play(
-        ask(book("seat")), ask(pay("politely")), say("Ok"), tools=[shop], undo=ON_ERROR, memory=memory
-    )
-    assert ended.answer.output == "Ok"
-    assert "cancel booked seat" in shop.log
-    kept = memory.messages()
-    assert kept[-3:] == [AssistantMessage(None, (pay("politely"),)), answer_of(pay("politely"), "card refused", is_error=True),
-                         AssistantMessage("Ok")]  # fmt: skip
-    assert FinishReason.STOP is ended.answer.finish_reason and isinstance(ended.answer.response, ChatResponse)
