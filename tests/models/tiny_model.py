@@ -52,7 +52,7 @@ def write_tiny_model(path: Path, *, seed: int = 7) -> Path:
 
 
 def _byte_tokens() -> list[str]:
-    """One token per byte and one pair, in the alphabet of byte-level vocabularies: printable bytes stand for themselves."""
+    """One token per byte and one pair, in the alphabet of byte-level vocabularies: printable bytes are themselves."""
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = [byte for byte in range(256) if byte not in printable]
     letters = {byte: chr(byte) for byte in printable} | {byte: chr(256 + n) for n, byte in enumerate(others)}
