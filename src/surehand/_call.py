@@ -263,7 +263,18 @@ async def _tries(job: _Job) -> Ended:
             attempt += 1
         else:
             job.entered = True
-            return _done(job, value)
+            ended = _done(job, value)
+            return ended if ended.error is None else await _unshowable(job, ended, value)
+
+
+async def _unshowable(job: _Job, ended: Ended, value: Any) -> Ended:
+    """A value that cannot be encoded is the execution handler's affair too (spec 5.2); the call stays done."""
+    handler, error = job.run.settings.errors.execution, ended.error
+    if handler is None or error is None:
+        return ended
+    handled = await _handled(job, Outcome.DONE, handler, error)
+    handled.result = replace(handled.result, value=value)  # an undo may need what the body returned
+    return handled
 
 
 def _decisive(tool: Tool, error: BaseException, doubt: BaseException | None) -> BaseException:

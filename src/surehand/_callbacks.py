@@ -14,12 +14,15 @@ from .events import (
     ProviderEventReceived,
     ReasoningDelta,
     ResponseReceived,
+    RunCancelledEvent,
+    RunFailed,
     RunFinished,
     TextDelta,
     ToolCallDelta,
     ToolExecuted,
     ToolStarted,
 )
+from .tools._tool import Outcome
 
 __all__ = ["Callbacks"]
 
@@ -50,6 +53,8 @@ class Callbacks:
         self._functions: dict[str, tuple[Callable[..., Any], bool]] = {}
         self._on_error: Callable[[BaseException], Any] | None = None
         self._ignores_errors = False
+        # A reply that asks for tools is held back until the next event shows that no limit refused it (spec 7.8.2).
+        self._held: ResponseReceived | None = None
 
     def on_text(self, function: Callable[..., Any], *, with_run: bool = False) -> Self:
         """Call it with each piece of text."""
@@ -109,6 +114,15 @@ class Callbacks:
 
     def _told(self, event: Event) -> Iterator[Any]:
         """Calls whoever registered for the event; gives what they return, which may be awaitable."""
+        if isinstance(event, ResponseReceived) and event.response.message.tool_calls:
+            self._held = event
+            return
+        held, self._held = self._held, None
+        if held is not None and not _refuses(event):
+            yield from self._tell(held)
+        yield from self._tell(event)
+
+    def _tell(self, event: Event) -> Iterator[Any]:
         for kind, (function, with_run) in self._functions.items():
             event_type, give = _GIVES[kind]
             if isinstance(event, event_type):
@@ -124,3 +138,10 @@ class Callbacks:
             self._on_error(error)
         except Exception:
             _log.exception("on_error itself failed, on this error: %r", error)
+
+
+def _refuses(event: Event) -> bool:
+    """Whether the event says that the reply before it was refused: none of its calls has been run."""
+    if isinstance(event, ToolExecuted):
+        return event.execution.outcome is Outcome.NOT_RUN
+    return isinstance(event, RunFailed | RunCancelledEvent)

@@ -277,7 +277,7 @@ def _add(left: int | None, right: int | None) -> int | None:
 
 
 class Usage(_Value, frozen=True):
-    """Tokens spent: counts may be unknown (``None``); ``total`` defaults to input plus output (spec 2.5).
+    """Tokens spent (spec 2.5). Counts may be unknown (``None``); ``total`` defaults to input plus output.
 
     ``extras`` holds what a provider counts besides, such as ``cached`` or ``reasoning`` tokens.
     """
@@ -288,8 +288,8 @@ class Usage(_Value, frozen=True):
     extras: Mapping[str, int] = _NO_ATTRIBUTES
 
     def __post_init__(self) -> None:
-        if self.total is None:
-            msgspec.structs.force_setattr(self, "total", _add(self.input, self.output))
+        if self.total is None and self.input is not None and self.output is not None:
+            msgspec.structs.force_setattr(self, "total", self.input + self.output)
 
     def __add__(self, other: Usage | None) -> Usage:
         """The field-wise sum: two unknown counts stay unknown, otherwise unknown counts as zero (spec 2.5.2)."""
@@ -298,9 +298,11 @@ class Usage(_Value, frozen=True):
         extras = self.extras
         if other.extras:
             extras = {key: extras.get(key, 0) + other.extras.get(key, 0) for key in {**extras, **other.extras}}
-        return Usage(
-            _add(self.input, other.input), _add(self.output, other.output), _add(self.total, other.total), extras
-        )
+        total = _add(self.total, other.total)
+        summed = Usage(_add(self.input, other.input), _add(self.output, other.output), total, extras)
+        if total is None:  # known on neither side, and what is known of its parts does not add up to it
+            msgspec.structs.force_setattr(summed, "total", None)
+        return summed
 
 
 # ---------------------------------------------------------------- requests and responses (spec 2.6, 2.7)
