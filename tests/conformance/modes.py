@@ -1,0 +1,116 @@
+"""Runs a scenario in one mode; gives what happened in the form in which the recordings say it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from surehand import MessageWindow, UserError
+
+from .live import Player, build, settle
+from .record import Trace, error_of, exception_of, execution_of, message_of, result_of
+from .scenario import Scenario
+
+__all__ = ["observe"]
+
+
+def observe(scenario: Scenario, mode: str) -> dict[str, Any]:
+    """The trace, the outcomes and the memories of the scenario, run in that mode."""
+    trace, memories = Trace(), dict[Any, MessageWindow]()
+    player = Player(scenario, trace)
+    try:
+        agent = build(scenario, trace, player, memories)
+    except UserError as error:
+        outcomes: list[dict[str, Any]] = [{"stage": "build", "threw": error_of(error)}]
+    else:
+        if mode in ("run", "stream"):
+            outcomes = [_blocking(scenario, mode, agent, trace, call) for call in scenario.calls]
+        else:
+            outcomes = asyncio.run(_all_async(scenario, mode, agent, trace))
+        settle(scenario)
+    observed: dict[str, Any] = {"model_calls": player.requests, "trace": trace.events, "outcomes": outcomes}
+    if scenario.window is not None:
+        observed["memory_after"] = {
+            str(memory_id): [message_of(message) for message in memory.messages()]
+            for memory_id, memory in memories.items()
+        }
+    return observed
+
+
+async def _all_async(scenario: Scenario, mode: str, agent: Any, trace: Trace) -> list[dict[str, Any]]:
+    return [await _awaitable(scenario, mode, agent, trace, call) for call in scenario.calls]
+
+
+def _options(call: dict[str, Any]) -> dict[str, Any]:
+    options: dict[str, Any] = {}
+    if call.get("memory_id") is not None:
+        options["memory_id"] = call["memory_id"]
+    if call.get("invocation_params") is not None:
+        options["parameters"] = call["invocation_params"]
+    return options
+
+
+def _blocking(scenario: Scenario, mode: str, agent: Any, trace: Trace, call: dict[str, Any]) -> dict[str, Any]:
+    try:
+        if mode == "run":
+            return _ended({"result": result_of(agent.run(call["user"], **_options(call)))}, trace)
+        stream = agent.stream(call["user"], **_options(call))
+        if scenario.streams:
+            finished = _register(scenario, stream, trace)
+            stream.start()
+            return _ended({"stream_finished": bool(finished)}, trace)
+        with stream:
+            for _ in stream:
+                pass
+            return _ended({"result": result_of(stream.result)}, trace)
+    except Exception as error:
+        return _ended({"threw": error_of(error)}, trace)
+
+
+async def _awaitable(scenario: Scenario, mode: str, agent: Any, trace: Trace, call: dict[str, Any]) -> dict[str, Any]:
+    try:
+        if mode == "arun":
+            return _ended({"result": result_of(await agent.arun(call["user"], **_options(call)))}, trace)
+        stream = agent.astream(call["user"], **_options(call))
+        if scenario.streams:
+            finished = _register(scenario, stream, trace)
+            await stream.start()
+            return _ended({"stream_finished": bool(finished)}, trace)
+        async with stream:
+            async for _ in stream:
+                pass
+            return _ended({"result": result_of(stream.result)}, trace)
+    except Exception as error:
+        return _ended({"threw": error_of(error)}, trace)
+
+
+def _ended(outcome: dict[str, Any], trace: Trace) -> dict[str, Any]:
+    trace.note("call_end")
+    return {"stage": "call", **outcome}
+
+
+def _register(scenario: Scenario, stream: Any, trace: Trace) -> list[str]:
+    """The callbacks of a stream; gives a list that is filled once the stream has ended in one of its two ways."""
+    finished: list[str] = []
+    skipped = scenario.config.get("stream_skip") or {}
+
+    def complete(response: Any) -> None:
+        finished.append("complete")
+        trace.complete(response)
+        if scenario.config.get("complete_handler_throw"):
+            raise exception_of(scenario.config["complete_handler_throw"])
+
+    def failed(error: BaseException) -> None:
+        finished.append("error")
+        trace.note("stream_error", error=error_of(error))
+
+    stream.on_text(lambda text: trace.note("stream_partial", text=text))
+    stream.on_intermediate_response(trace.intermediate)
+    stream.on_before_tool(lambda call: trace.note("stream_before_tool", id=call.id, name=call.name))
+    stream.on_tool_executed(lambda execution: trace.note("stream_tool_executed", **execution_of(execution)))
+    stream.on_complete(complete)
+    if skipped.get("on_error"):
+        stream.ignore_errors()
+    else:
+        stream.on_error(failed)
+    return finished

@@ -1,0 +1,525 @@
+"""What a scenario must give: a small model of the reference in which each deviation of ours is a switch.
+
+With every switch off it says again what was recorded of the reference, which the runner checks; with all of them on
+it says what we promise. So a deviation is a rule with a defined effect on any scenario, also on one never seen before.
+It knows nothing of the engine: it works on the words of the recordings alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .behaviour import Planned, compact, planned
+from .scenario import Scenario
+from .story import (
+    CHECKED,
+    Call,
+    Conversation,
+    Failed,
+    add_usage,
+    ai,
+    configuration_problem,
+    decoded,
+    result_fields,
+    same_request,
+    text_result,
+    thrown,
+    usage_of,
+)
+
+__all__ = ["promise"]
+
+_MORE = 10**9
+
+
+def promise(scenario: Scenario, on: frozenset[str]) -> dict[str, Any]:
+    """Trace, outcomes and memories of the scenario, with these deviations in force."""
+    problem = configuration_problem(scenario, on)
+    if problem is not None:
+        outcome = {"stage": "build", "threw": thrown("<configuration error>")}
+        story: dict[str, Any] = {"model_calls": 0, "trace": [], "outcomes": [outcome]}
+        return story | ({"memory_after": {}} if scenario.window is not None else {})
+    teller = _Teller(scenario, on)
+    outcomes = [teller.call(call) for call in scenario.calls]
+    story = {"model_calls": teller.requests, "trace": teller.trace + teller.late, "outcomes": outcomes}
+    if scenario.window is not None:
+        story["memory_after"] = {str(key): each.view() for key, each in teller.conversations.items()}
+    return story
+
+
+class _Teller:
+    """Tells what happens, call by call."""
+
+    def __init__(self, scenario: Scenario, on: frozenset[str]) -> None:
+        self.scenario, self.on, self.config = scenario, on, scenario.config
+        self.trace: list[dict[str, Any]] = []
+        self.late: list[dict[str, Any]] = []
+        self.requests = 0
+        self.counts: dict[str, int] = {}
+        self.conversations: dict[Any, Conversation] = {}
+        self.tools = {tool["name"]: tool for tool in scenario.tools}
+        self.undos = self._undos()
+        limit = self.config.get("max_round_trips", 100)
+        self.limit = _MORE if limit < 0 else limit
+
+    def _undos(self) -> dict[str, Mapping[str, Any]]:
+        undos: dict[str, Mapping[str, Any]] = {}
+        for tool in self.scenario.tools:
+            wanted = tool.get("compensation")
+            if wanted and wanted["style"] in ("same_params", "tool_execution"):
+                undos[wanted.get("for", tool["name"])] = wanted
+        return undos
+
+    # ------------------------------------------------------------ words
+
+    def note(self, event: str, **fields: Any) -> None:
+        self.trace.append({"ev": event, **fields})
+
+    def listen(self, kind: str, **fields: Any) -> None:
+        if self.scenario.listeners:
+            self.note("listener", type=kind, **fields)
+
+    def callback(self, event: str, **fields: Any) -> None:
+        if self.scenario.streams:
+            self.note(event, **fields)
+
+    # ------------------------------------------------------------ one call of the service
+
+    def call(self, call: Mapping[str, Any]) -> dict[str, Any]:
+        run = _Run(self, call)
+        self.listen("Started")
+        try:
+            outcome = run.tell()
+        except Failed as failure:
+            outcome = run.given_up(failure)
+        self.note("call_end")
+        return {"stage": "call", **outcome}
+
+
+class _Run:
+    """One invocation."""
+
+    def __init__(self, teller: _Teller, call: Mapping[str, Any]) -> None:
+        self.teller, self.scenario, self.on = teller, teller.scenario, teller.on
+        self.parameters = call.get("invocation_params")
+        self.memory_id = call.get("memory_id", "default")
+        if self.memory_id is None:
+            self.memory_id = "default"
+        self.conversation = self._conversation()
+        if teller.config.get("system"):
+            self.conversation.add_system(teller.config["system"])
+        self.conversation.add([({"role": "user", "text": call["user"]}, None)])
+        self.executions: list[dict[str, Any]] = []
+        self.intermediate: list[dict[str, Any]] = []
+        self.ledger: list[Call] = []
+        self.usage: list[Any] | None = None
+        self.rounds = 0
+        self.replies = 0
+        self.open: list[Call] = []
+        self.reply: dict[str, Any] = {}
+
+    def _conversation(self) -> Conversation:
+        by_exchange = "D-6" in self.on
+        if self.scenario.window is None:
+            return Conversation(None, by_exchange)
+        known = self.teller.conversations
+        return known.setdefault(self.memory_id, Conversation(self.scenario.window, by_exchange))
+
+    def tell(self) -> dict[str, Any]:
+        while True:
+            entry = self._ask()
+            calls = [Call(self.replies, position, call) for position, call in enumerate(entry.get("tool_calls") or [])]
+            early = self._starts_early(entry, calls)
+            if early:
+                self._run_tools(calls)
+            self.teller.listen("ResponseReceived")
+            self.usage = add_usage(self.usage, entry.get("usage"))
+            self.reply = {"entry": entry, "message": ai(entry)}
+            self._check_limit(calls)
+            if not calls:
+                self.conversation.add([(self.reply["message"], None)])
+                return self._finished("STOP")
+            self.open = calls
+            self._remember_reply()
+            self.rounds += 1
+            self.teller.callback(
+                "stream_intermediate", message=self.reply["message"], usage=usage_of(entry.get("usage"))
+            )
+            if not early and not self._loses_calls(entry):
+                self._run_tools(calls)
+            if self._settle([] if self._loses_calls(entry) else calls):
+                return self._finished("TOOL_EXECUTION")
+            self.intermediate.append(self.reply["message"])
+
+    def _ask(self) -> dict[str, Any]:
+        teller, messages = self.teller, self.conversation.view()
+        if not messages:
+            raise Failed(thrown("<no messages to send>"))
+        teller.listen("RequestIssued")
+        teller.requests += 1
+        tools = [tool["name"] for tool in self.scenario.tools]
+        teller.note("model_request", n=teller.requests, tools=tools, messages=messages)
+        entry = self.scenario.reply(teller.requests - 1) or {"error": thrown("<script ended>")}
+        for word in (entry.get("text") or "").replace(" ", " \0").split("\0"):
+            if word:
+                teller.callback("stream_partial", text=word)
+        if entry.get("error"):
+            raise Failed(entry["error"])
+        self.replies += 1
+        return entry
+
+    def _starts_early(self, entry: Mapping[str, Any], calls: Sequence[Call]) -> bool:
+        # A stream of the reference with an executor starts a call as soon as it is complete.
+        wants = self.scenario.streams and self.scenario.concurrent and bool(calls)
+        return wants and not entry.get("no_complete_tool_call_events") and self.rounds < self.teller.limit
+
+    def _loses_calls(self, entry: Mapping[str, Any]) -> bool:
+        # The reference then waits for signals that never come, and goes on without results (D-17).
+        silent = bool(entry.get("no_complete_tool_call_events"))
+        return silent and self.scenario.streams and self.scenario.concurrent and "D-17" not in self.on
+
+    def _check_limit(self, calls: Sequence[Call]) -> None:
+        limit = self.teller.limit
+        if self.scenario.streams or "D-1" in self.on:
+            reached = bool(calls) and self.rounds >= limit
+        else:  # the reference counts replies, and refuses even a last answer
+            reached = self.replies > limit
+        if not reached:
+            return
+        if calls and (self.scenario.streams or "D-2" in self.on):
+            self.open = list(calls)
+            self._remember_reply()
+        raise Failed(thrown(f"<limit of {limit} rounds>"))
+
+    def _remember_reply(self) -> None:
+        if "D-2" not in self.on:  # otherwise it is remembered together with its results
+            self.conversation.add([(self.reply["message"], None)])
+
+    # ------------------------------------------------------------ a round
+
+    def _run_tools(self, calls: Sequence[Call]) -> None:
+        failed: Failed | None = None
+        for call in calls:
+            try:
+                self._run_one(call)
+            except Failed as failure:
+                failure.by_tool = True
+                call.failure, failed = failure, failed or failure
+                self._gave_up(call)
+                if not self.scenario.concurrent:
+                    break
+            if self.scenario.streams and not self.scenario.concurrent and "D-17" not in self.on:
+                self._executed(call)  # the reference tells of each call at once, and remembers its result
+                self.conversation.add([(call.message(), call.key)])
+        if failed is not None:
+            raise failed
+
+    def _gave_up(self, call: Call) -> None:
+        if call.result is None:
+            call.result = text_result(f"<{call.shown_name} gave the run up>", is_error=True)
+            if "D-15" in self.on:
+                self._after(call)
+
+    def _run_one(self, call: Call) -> None:
+        teller = self.teller
+        if self.scenario.hooks:
+            teller.note("before_tool", **call.fields)
+        self._hook("before_hook", call)
+        if "D-15" not in self.on:
+            teller.callback("stream_before_tool", id=call.id, name=call.name)
+        call.result = self._result_of(call)
+        self._after(call)
+        self._hook("after_hook", call)
+
+    def _after(self, call: Call) -> None:
+        if self.scenario.hooks:
+            self.teller.note("after_tool", **call.fields, **result_fields(call.shown))
+        if self.scenario.concurrent and "D-17" not in self.on:
+            self.teller.callback("stream_tool_executed", **call.fields, **result_fields(call.shown))
+
+    def _hook(self, which: str, call: Call) -> None:
+        does = self.teller.config.get(which)
+        if does and does.get("tool", call.name) == call.name and "throw" in does:
+            raise Failed(does["throw"])
+
+    def _result_of(self, call: Call) -> dict[str, Any]:
+        teller = self.teller
+        tool = teller.tools.get(call.name)
+        if tool is None:
+            return self._unknown_name(call)
+        arguments: dict[str, Any] = {}
+        if tool["kind"] == "method":
+            problem, arguments = decoded(tool, call.arguments, self.memory_id, self.parameters, self.on)
+            if problem == "<arguments are null>":
+                raise Failed(thrown(problem))  # nobody handles that in the reference
+            if problem is not None:
+                return self._handled("arguments", call, thrown(problem), thrown(problem))
+        if "D-15" in self.on:  # the callback says that a body starts, so a refused call has none
+            teller.callback("stream_before_tool", id=call.id, name=call.name)
+        if tool["kind"] == "method":
+            teller.note("tool_invoked", tool=call.name, args=arguments)
+        else:
+            teller.note("tool_invoked", tool=call.name, raw_arguments=call.arguments)
+        number = teller.counts[call.name] = teller.counts.get(call.name, 0) + 1
+        plan = planned(tool, number, arguments if tool["kind"] == "method" else call.arguments)
+        call.slow = plan.sleep > 0.1
+        call.tool, call.decoded = tool, arguments
+        return self._body(call, tool, plan)
+
+    def _body(self, call: Call, tool: Mapping[str, Any], plan: Planned) -> dict[str, Any]:
+        match plan.kind:
+            case "throw":
+                return self._thrown(call, tool, plan.value)
+            case "error_result":
+                return text_result(plan.value, is_error=True)
+            case "contents":
+                contents = plan.value
+                value = contents[0] if tool.get("returns") in ("image", "content") else contents
+                return {"contents": contents, "is_error": False, "object": value, "attributes": plan.attributes}
+            case "cyclic":
+                return self._unshowable(call)
+            case "null" if tool["kind"] != "method":
+                if "D-13" not in self.on:
+                    return {"contents": [], "is_error": False, "object": None, "attributes": {}}
+                return text_result("Success")
+            case "null":
+                return text_result("Success" if tool.get("returns") == "void" else "null")
+            case _:
+                text = plan.value if plan.kind == "text" else compact(plan.value)
+                return text_result(text, value=plan.value, attributes=plan.attributes)
+
+    def _unshowable(self, call: Call) -> dict[str, Any]:
+        shown = text_result("", value="<SelfRef>")
+        if "D-13" not in self.on:
+            return shown | {"text_error": thrown("<result cannot be shown>")}
+        error = thrown("<result cannot be shown>")
+        if not self.teller.config.get("execution_error_handler"):
+            return shown | {"contents": [{"text": f"<result of {call.name} cannot be shown>"}], "is_error": True}
+        return self._handled("execution", call, error, error) | {"object": "<SelfRef>"}
+
+    def _thrown(self, call: Call, tool: Mapping[str, Any], error: Mapping[str, Any]) -> dict[str, Any]:
+        by_method = tool["kind"] == "method"
+        name = error["class"]
+        if not by_method and name.endswith("Error") and "D-34" not in self.on:
+            # The reference catches exceptions alone, and tells nobody, unless a future has wrapped the error.
+            raise Failed(error, silent=not self.scenario.concurrent)
+        kind = "arguments" if name == "ToolArgumentsException" and not by_method else "execution"
+        if "D-35" in self.on:
+            return self._handled(kind, call, error, error)
+        if by_method:
+            raw = {"class": "ToolExecutionException", "message": error.get("message"), "cause": error}
+            return self._handled(kind, call, error, raw)
+        cause = error.get("cause")
+        if cause is None and name in ("ToolArgumentsException", "ToolExecutionException"):
+            cause = {"class": "RuntimeException", "message": error.get("message")}
+        return self._handled(kind, call, cause or error, error if cause is None else error | {"cause": cause})
+
+    # ------------------------------------------------------------ strategies
+
+    def _handled(self, kind: str, call: Call, error: Mapping[str, Any], raw: Mapping[str, Any]) -> dict[str, Any]:
+        does = self.teller.config.get(f"{kind}_error_handler")
+        if not does:
+            if kind == "arguments":
+                raise Failed(error)
+            message = error.get("message")
+            blank = message is None or not str(message).strip()
+            return text_result(f"<failed with {error['class']}>" if blank else message, is_error=True)
+        self.teller.note(f"{kind}_error_handler", tool=call.name, id=call.id, error=dict(error), raw_error=dict(raw))
+        if "throw" in does:
+            raise Failed(does["throw"])
+        if does.get("rethrow"):
+            raise Failed(error)
+        if "prefix" in does:
+            message = error.get("message")
+            return text_result(does["prefix"] + ("null" if message is None else message), is_error=True)
+        if does.get("text") is None:
+            raise Failed(thrown("<a handler gave nothing>"))
+        return text_result(does["text"], is_error=True)
+
+    def _unknown_name(self, call: Call) -> dict[str, Any]:
+        does = self.teller.config.get("hallucinated")
+        if not does:
+            raise Failed(thrown(f"<no tool {call.name or ''}>"))
+        if does.get("return_null"):
+            raise Failed(thrown("<a handler gave nothing>"))
+        text = does["text"].replace("{name}", call.name or "null")
+        if "D-24" not in self.on:
+            return text_result(text)
+        is_error = does.get("is_error")
+        return text_result(text, is_error=True if is_error is None else is_error, attributes=does.get("attributes"))
+
+    # ------------------------------------------------------------ when a round has settled
+
+    def _settle(self, calls: list[Call]) -> bool:
+        if "D-5" not in self.on and not self.scenario.streams:
+            self._join_by_request(calls)
+        told_already = self.scenario.streams and not self.scenario.concurrent and "D-17" not in self.on
+        if not told_already:
+            for call in calls:
+                self._executed(call)
+        failed = [call for call in calls if call.shown["is_error"]]
+        self._enter(calls)
+        if failed and self.scenario.compensates and (not self.scenario.streams or "D-29" in self.on):
+            self._undo_all(calls, f"{failed[0].name} failed")
+        self._remember_results([] if told_already else calls)
+        self.open = []
+        behaviors = [self.teller.tools.get(call.name, {}).get("returnBehavior", "TO_LLM") for call in calls]
+        if failed or not calls:
+            return False
+        return behaviors[-1] == "IMMEDIATE_IF_LAST" or "TO_LLM" not in behaviors
+
+    def _join_by_request(self, calls: Sequence[Call]) -> None:
+        for call in calls:
+            last = [other for other in calls if same_request(call, other)][-1]
+            if last is not call:
+                call.joined = last.result
+                if call.slow:  # nobody waits for it any more
+                    self._move_to_the_end(call)
+
+    def _move_to_the_end(self, call: Call) -> None:
+        teller = self.teller
+        event = {"ev": "after_tool", **call.fields, **result_fields(call.result or {})}
+        if event in teller.trace:
+            teller.trace.remove(event)
+            teller.late.append(event)
+
+    def _executed(self, call: Call) -> None:
+        shown = call.shown
+        if "text_error" in shown:
+            raise Failed(shown["text_error"])
+        if not shown["contents"]:
+            raise Failed(thrown("<a result without contents>"))
+        call.told = True
+        self.executions.append({**call.fields, **result_fields(shown)})
+        if not self.scenario.concurrent or "D-17" in self.on:
+            self.teller.callback("stream_tool_executed", **call.fields, **result_fields(shown))
+        self.teller.listen("ToolExecuted", id=call.id, name=call.name, result=shown["contents"])
+
+    def _remember_results(self, calls: Sequence[Call]) -> None:
+        batch = [(call.message(), call.key) for call in calls]
+        if "D-2" in self.on:
+            batch = [(self.reply["message"], None), *batch]
+        if "D-6" in self.on:
+            self.conversation.add(batch)
+        else:
+            for entry in batch:
+                self.conversation.add([entry])
+
+    # ------------------------------------------------------------ undoing
+
+    def _enter(self, calls: Sequence[Call]) -> None:
+        for call in calls:
+            if call.result is not None and not call.shown["is_error"] and call.name in self.teller.undos:
+                self.ledger.append(call)
+
+    def _undo_all(self, current: Sequence[Call], why: str) -> None:
+        undone, self.ledger = self.ledger, []
+        for call in reversed(undone):
+            self._undo(call)
+        for call in undone:
+            call.undone = self._told_of(call, why)
+        earlier = [call for call in undone if call not in current]
+        if "D-5" in self.on:
+            for call in earlier:
+                self.conversation.replace(call.key, call.message())
+            return
+        for call in earlier:
+            if not self.conversation.replace_by_id(call.id, call.message()):
+                raise Failed(thrown("<a result without an id>"))
+
+    def _undo(self, call: Call) -> None:
+        wanted = self.teller.undos[call.name]
+        fields: dict[str, Any] = {"args": call.decoded}
+        if wanted["style"] == "tool_execution":
+            value = (call.result or {}).get("object")
+            fields = {"id": call.id, "arguments": call.arguments, "result": value}
+        self.teller.note("compensate", tool=call.name, style=wanted["style"], **fields)
+
+    def _told_of(self, call: Call, why: str) -> str:
+        fails = "throw" in (self.teller.undos[call.name].get("behaviour") or {})
+        return f"<{call.name} not undone>" if fails and "D-27" in self.on else f"<{call.name} undone: {why}>"
+
+    # ------------------------------------------------------------ the two ends
+
+    def _finished(self, reason: str) -> dict[str, Any]:
+        teller, entry = self.teller, self.reply["entry"]
+        teller.listen("Completed")
+        usage = usage_of(self.usage)
+        teller.callback("stream_complete", message=self.reply["message"], usage=usage, finish_reason=reason)
+        if self.scenario.streams:
+            self._completion_handler()
+            return {"stream_finished": True}
+        return {
+            "result": {
+                "content": None if reason == "TOOL_EXECUTION" else entry.get("text"),
+                "token_usage": usage,
+                "finish_reason": reason,
+                "tool_executions": self.executions,
+                "intermediate_responses": self.intermediate,
+                "final_response": self.reply["message"],
+                "final_response_usage": usage_of(entry.get("usage")),
+            }
+        }
+
+    def _completion_handler(self) -> None:
+        throws = self.teller.config.get("complete_handler_throw")
+        if throws:
+            if "D-18" not in self.on:  # a run ends in one way: it has completed already
+                self._tell_error(throws)
+            elif self._has_error_callback:
+                self.teller.note("stream_error", error=throws)
+
+    @property
+    def _has_error_callback(self) -> bool:
+        return not (self.teller.config.get("stream_skip") or {}).get("on_error")
+
+    def _tell_error(self, error: Mapping[str, Any]) -> None:
+        if self._has_error_callback or "D-18" in self.on:
+            self.teller.listen("Error", error=dict(error))
+        if self.scenario.streams and self._has_error_callback:
+            self.teller.note("stream_error", error=dict(error))
+
+    def given_up(self, failure: Failed) -> dict[str, Any]:
+        if "D-7" in self.on:
+            self._settle_given_up()
+        if "D-2" in self.on and self.open:
+            self._fill()
+            self._remember_results(self.open)
+        error = self._as_surfaced(failure)
+        if not failure.silent:
+            self._tell_error(error)
+        if self.scenario.streams:
+            return {"stream_finished": self._has_error_callback}
+        if self._is_wrapped(error):
+            return {"threw": {"class": "UndeclaredThrowableException", "message": None, "cause": dict(error)}}
+        return {"threw": dict(error)}
+
+    def _is_wrapped(self, error: Mapping[str, Any]) -> bool:
+        # Exceptions that must be declared go through the reference's proxies and futures inside another one.
+        return error["class"] in CHECKED and "D-35" not in self.on
+
+    def _as_surfaced(self, failure: Failed) -> Mapping[str, Any]:
+        error, cause = failure.error, failure.error
+        in_future = self.scenario.concurrent and not self.scenario.streams and failure.by_tool
+        if in_future and (self._is_wrapped(error) or (error["class"].endswith("Error") and "D-35" not in self.on)):
+            return {"class": "RuntimeException", "message": f"<{error['class']}: {error['message']}>", "cause": cause}
+        return error
+
+    def _fill(self) -> None:
+        for call in self.open:
+            if call.result is not None and ("text_error" in call.shown or not call.shown["contents"]):
+                call.result = text_result(f"<{call.shown_name} gave the run up>", is_error=True)
+            if call.result is None:
+                call.result = text_result(f"<{call.shown_name} not run>", is_error=True)
+
+    def _settle_given_up(self) -> None:
+        self._fill()
+        for call in self.open:
+            if not call.told:
+                self._executed(call)
+        self._enter([call for call in self.open if call not in self.ledger])
+        failed = [call for call in self.open if call.shown["is_error"]]
+        if self.scenario.compensates:
+            ran = bool(failed) and any(call.failure for call in self.open)
+            self._undo_all(self.open, f"{failed[0].name} failed" if ran else "given up")

@@ -1,0 +1,135 @@
+"""Reading vectors, and which of them can be judged: rules over what a scenario says, never over its name."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+__all__ = ["MODES", "VECTORS", "Scenario", "Vector", "modes_of", "read_vectors", "why_not_judged"]
+
+VECTORS = Path(__file__).parent / "vectors"
+MODES = ("run", "arun", "stream", "astream")
+
+_ORDER = {"spec": 1, "map": 2}
+DEFAULT_RETURN_TYPE = "Result<String>"
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """What drives a run, with defaults filled in."""
+
+    raw: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        return self.raw["name"]
+
+    @property
+    def kind(self) -> str:
+        return self.raw.get("kind") or "service"
+
+    @property
+    def return_type(self) -> str:
+        return self.raw.get("return_type") or DEFAULT_RETURN_TYPE
+
+    @property
+    def streams(self) -> bool:
+        """Whether the service method gives a stream with callbacks."""
+        return self.return_type.startswith("TokenStream")
+
+    @cached_property
+    def config(self) -> dict[str, Any]:
+        return dict(self.raw.get("config") or {})
+
+    @cached_property
+    def tools(self) -> list[dict[str, Any]]:
+        """In the order in which the reference registers them: objects, then programmatic tools, then maps."""
+        return sorted(self.raw.get("tools") or [], key=lambda tool: _ORDER.get(tool["kind"], 0))
+
+    @cached_property
+    def script(self) -> list[dict[str, Any]]:
+        return list(self.raw.get("model_script") or [])
+
+    @cached_property
+    def calls(self) -> list[dict[str, Any]]:
+        return list(self.raw.get("calls") or [])
+
+    @property
+    def concurrent(self) -> bool:
+        return bool(self.config.get("concurrent"))
+
+    @property
+    def compensates(self) -> bool:
+        return bool(self.config.get("compensate") or self.config.get("compensate_before_tools"))
+
+    @property
+    def hooks(self) -> bool:
+        return self.config.get("hooks", True)
+
+    @property
+    def listeners(self) -> bool:
+        return self.config.get("listeners", True)
+
+    @property
+    def window(self) -> int | None:
+        memory = self.config.get("memory")
+        return None if not memory else memory["window"]
+
+    def reply(self, number: int) -> dict[str, Any] | None:
+        """The entry of the script for the n-th request, counted from 0; none when the script is at its end."""
+        for index, entry in enumerate(self.script):
+            if index == number or entry.get("repeat"):
+                return entry
+        return None
+
+
+@dataclass(frozen=True)
+class Vector:
+    """One file: a scenario and what was recorded of it."""
+
+    name: str
+    deterministic: bool
+    scenario: Scenario
+    expected: Mapping[str, Any]
+
+
+def read_vectors(directory: Path) -> Iterator[Vector]:
+    """Every vector in the directory, in the order of their names."""
+    for path in sorted(directory.glob("*.json")):
+        value = json.loads(path.read_text("utf-8"))
+        if isinstance(value, dict) and "scenario" in value:
+            scenario = Scenario(value["scenario"])
+            yield Vector(path.stem, value.get("deterministic", True), scenario, value["expected"])
+
+
+def modes_of(scenario: Scenario) -> tuple[str, ...]:
+    """The modes in which a scenario is run.
+
+    A stream with callbacks is run in both streaming modes. Anything else is run in all four: a run has one trace
+    and one result, whether or not somebody takes its events.
+    """
+    if scenario.kind != "service":
+        return ("call",)
+    return MODES[2:] if scenario.streams else MODES
+
+
+# What a rule looks at -> the group under which such vectors are reported until they can be judged.
+_RESULT = re.compile(r"(Result<String>|TokenStream)(\+\w+)*")
+
+
+def why_not_judged(scenario: Scenario) -> str | None:
+    """Why this scenario cannot be judged yet, as the name of its group; nothing when it can."""
+    if scenario.kind not in ("service", "should_return_immediately"):
+        return f"kind {scenario.kind!r}"
+    if scenario.config.get("tool_search") is not None:
+        return "tool search"
+    if scenario.config.get("providers"):
+        return "tool providers"
+    if not _RESULT.fullmatch(scenario.return_type):
+        return "return types other than Result<String> and TokenStream"
+    return None
