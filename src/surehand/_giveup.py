@@ -35,6 +35,8 @@ async def give_up(run: Run, failure: BaseException) -> None:
     except BaseException as error:
         _note(notes, run, "closing the round failed", error)
     events = await _undo(run, run.ledger.close(), _why(run), run.undo_reason, notes)
+    if run.settings.on_abort == "discard":
+        _discard_round(run)
     try:
         await save(run)
     except BaseException as error:
@@ -96,6 +98,11 @@ def book_round(run: Run, round_: Round) -> list[ToolExecution[Any]]:
         for execution in executions:
             run.emit(ToolExecuted(run_id=run.run_id, path=run.path, execution=execution))
     return executions
+
+
+def _discard_round(run: Run) -> None:
+    """Leave out of history what the open round added; the user's message stays (spec 7.10.2)."""
+    del run.messages[max(run.saved, 1) :]
 
 
 def _fill(run: Run, round_: Round, slot: int) -> ToolExecution[Any]:
@@ -191,14 +198,14 @@ def replaced_from_the_end(view: Sequence[Message], changes: Sequence[tuple[Messa
 
 
 async def save(run: Run) -> None:
-    """Bring to the memory what it does not have yet, as one batch (spec 7.10.3)."""
-    if run.memory is not None and run.saved < len(run.messages):
-        batch = run.messages[run.saved :]
+    """Bring to the memory what it does not have yet, as one batch (spec 7.10.3); without one, note what is settled."""
+    batch = run.messages[run.saved :]
+    if batch and run.memory is not None:
         if len(batch) == 1:
             await UseMemory(run.memory, "add", (batch[0],))
         else:
             await UseMemory(run.memory, "add_all", (batch,))
-        run.saved += len(batch)
+    run.saved += len(batch)
 
 
 def _emit_all(run: Run, events: Iterable[Event]) -> None:
