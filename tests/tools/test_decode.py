@@ -20,6 +20,7 @@ from typing_extensions import TypedDict
 from surehand.errors import ToolArgumentsError
 from surehand.tools._decode import make_decoder
 from surehand.tools._function import canonical_arguments, tool
+from surehand.tools._json_text import NotJson, read_json
 from surehand.tools._schema import build_schema
 from surehand.tools._signature import MISSING, Parameter
 from surehand.tools._tool import Repair
@@ -35,6 +36,11 @@ class Colour(enum.Enum):
 class Level(enum.IntEnum):
     LOW = 1
     HIGH = 2
+
+
+class Twins(enum.Enum):
+    RED = "one"
+    red = "two"
 
 
 class Mixed(enum.Enum):
@@ -165,6 +171,7 @@ def test_an_unknown_name_cannot_take_the_place_of_an_aliased_parameter() -> None
     decode = decoder(raw=Annotated[int, Field(alias="count")])
     assert decode('{"count": 1, "raw": "evil"}')[0] == {"raw": 1}
     assert "count: missing" in refusal(decode, '{"raw": 1}')
+    assert decode('{"count": 1, "other": 2}')[0] == {"raw": 1}
 
 
 # ---------------------------------------------------------------- hostile text
@@ -191,6 +198,14 @@ def test_an_unknown_name_cannot_take_the_place_of_an_aliased_parameter() -> None
 @pytest.mark.parametrize("hint", [int, float, Decimal, str, Any, list, Level, User, dict[str, Any]], ids=str)
 def test_hostile_text_is_an_argument_error(hint: Any, text: str) -> None:
     assert len(refusal(decoder(v=hint), text)) <= 1000
+
+
+def test_depth_and_size_are_bounded_whatever_reads_the_text() -> None:
+    assert read_json("[" * 200 + "]" * 200)[0] != {}
+    with pytest.raises(NotJson, match="nested too deeply"):
+        read_json("[" * 300 + "]" * 300)
+    with pytest.raises(NotJson, match="6000 digits is too large"):
+        read_json("9" * 6000)
 
 
 @pytest.mark.parametrize("hint", [str, Any, list[str], dict[str, str], User])
@@ -377,6 +392,7 @@ def test_what_the_types_accept(hint: Any, text: str, expected: Any) -> None:
         (bool, '"yes"', "expected true or false"),
         (Annotated[int, Field(ge=1, le=5)], "9", "less than or equal to 5"),
         (Colour, '"green"', "'red' or 'blue'"),
+        (Twins, '"Red"', "expected 'one' or 'two'"),
         (Level, "true", "expected 1 or 2"),
         (Level, "1.0", "expected 1 or 2"),
         (Level, '"1"', "expected 1 or 2"),
