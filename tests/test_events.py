@@ -34,7 +34,7 @@ from surehand import (
 )
 from surehand.testing import Recorder, ScriptedModel, call, calls, say
 
-from .modes import Mode, answer_of, ask, scripted
+from .modes import PIECES, Mode, answer_of, ask, scripted
 
 DO = call("do", id="d")
 
@@ -83,7 +83,7 @@ def test_hooks_bodies_memory_and_transformer_take_their_turn_in_the_canonical_or
         tools=[noting_do], memory=Noting(50), transform_request=transform,
         before_tool=lambda context: log.append("before, agent"),
         after_tool=lambda execution, context: log.append("after, agent"),
-        listeners=[lambda event: log.append(type(event).__name__) if event.__class__ not in (TextDelta, ToolCallComplete) else None],
+        listeners=[lambda event: log.append(type(event).__name__) if not isinstance(event, PIECES) else None],
         run={"before_tool": lambda context: log.append("before, run"),
              "after_tool": lambda execution, context: log.append("after, run")},
     )  # fmt: skip
