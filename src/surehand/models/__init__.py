@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 from ._base import ChatModel
+from ._names import from_name
 
 __all__ = ["ChatModel", "from_name"]
-
-
-def from_name(name: str) -> ChatModel:
-    """The model with that name."""
-    raise NotImplementedError(name)

@@ -110,7 +110,7 @@ _FORMATS = {"date": "2025-05-03", "date-time": "2025-05-03T10:00:00Z", "time": "
 
 def _told(value: Any) -> str:
     if isinstance(value, list):
-        return " and ".join(map(_told, cast("list[Any]", value)))
+        return " and ".join(map(_told, cast("Sequence[Any]", value)))
     if isinstance(value, dict):
         return ", ".join(f"{name} {_told(inner)}" for name, inner in cast("dict[str, Any]", value).items())
     return str(value)
