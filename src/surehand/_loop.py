@@ -202,6 +202,7 @@ def _is_empty_reply(run: Run, response: ChatResponse) -> bool:
     if response.message.tool_calls:
         return False  # the provider ran them itself: that is an answer
     run.empty_replies += 1
+    run.round = None  # an empty reply is no part of history
     if run.empty_replies > 1:
         raise EmptyReplyError("the model said that it asks for tools, but its reply held no call and no text, twice")
     return True
