@@ -176,7 +176,8 @@ class ToolExecution(Struct, Generic[T], frozen=True):
     @property
     def value(self) -> T:
         """What the tool returned."""
-        return self.result.value
+        value: T = self.result.value
+        return value
 
     @property
     def has_failed(self) -> bool:
