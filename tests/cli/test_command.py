@@ -17,11 +17,11 @@ from surehand.models._weights import install, weights_path
 PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
 
 
-def shell(*arguments: str, without: str = "") -> subprocess.CompletedProcess[str]:
+def shell(*arguments: str, without: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
     """Run the command in a process of its own, where the module ``without`` cannot be imported."""
     block = f"import sys; sys.modules[{without!r}] = None; " if without else "import sys; "
     script = block + "from surehand.cli import main; sys.exit(main(sys.argv[1:]))"
-    environment = {**os.environ, "COLUMNS": "100", "PYTHONWARNINGS": "error"}
+    environment = {**os.environ, "COLUMNS": "100", "PYTHONWARNINGS": "error", **variables}
     return subprocess.run(
         [sys.executable, "-c", script, *arguments], capture_output=True, text=True, env=environment, timeout=120
     )
@@ -52,14 +52,19 @@ def test_without_the_extra_the_command_says_how_to_get_it(missing: str) -> None:
 
 
 def test_demo_as_json_gives_the_facts_alone_on_the_standard_output() -> None:
-    install()
-    run = shell("demo", "--json")
+    run = shell("demo", "--json", without="xllamacpp")
     assert run.returncode == 0, run.stderr
     facts = json.loads(run.stdout)
-    assert [asked["tokens"] > 0 for asked in facts["asked"]] == [True, True, True]
+    assert (facts["model"], facts["ended_by"]) == (None, "No room is free in Lisbon.")
     assert [step["became"] for step in facts["steps"]] == ["read", "undone", "stands", "failed"]
-    tokens = sum(asked["tokens"] for asked in facts["asked"])
-    assert run.stderr.splitlines()[-1].startswith(f"demo: ok model={facts['model']} tokens={tokens} ")
+    assert run.stderr.splitlines()[-1] == "demo: ok model=scripted tokens=0 right=3/3 undone=1 standing=1"
+
+
+def test_demo_without_the_weights_says_how_to_get_them(tmp_path: Path) -> None:
+    run = shell("demo", SUREHAND_HOME=str(tmp_path))
+    assert (run.returncode, run.stdout) == (1, "")
+    assert run.stderr.startswith("surehand: the weights of the embedded model are not in ")
+    assert "`surehand model install`" in run.stderr
 
 
 def test_demo_without_the_runtime_says_so_and_scripts_both_acts() -> None:

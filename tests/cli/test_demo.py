@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
 
 import pytest
 from msgspec.structs import replace
@@ -15,8 +14,6 @@ from surehand.cli._demo_report import Asked, DemoReport, Step
 from surehand.cli._demo_screen import Screen, call_text
 from surehand.cli._demo_world import TravelDesk
 from surehand.models import ChatModel
-from surehand.models._weights import install
-from surehand.models.local import LocalModel
 from surehand.testing import ScriptedModel, call, calls, say
 
 
@@ -25,35 +22,6 @@ def told(model: ChatModel | None) -> tuple[DemoReport, str]:
     out = io.StringIO()
     report = run_demo(Screen(Console(file=out, color_system=None), plain=True), model)
     return report, out.getvalue()
-
-
-@pytest.fixture(scope="module")
-def embedded() -> Iterator[tuple[DemoReport, str]]:
-    install()
-    model = LocalModel()
-    yield told(model)
-    model.close()
-
-
-def test_the_embedded_model_generates_tokens_for_every_request_and_chooses_a_tool(
-    embedded: tuple[DemoReport, str],
-) -> None:
-    report, _ = embedded
-    assert report.model is not None
-    assert [asked.tokens > 0 and asked.seconds > 0 for asked in report.asked] == [True, True, True]
-    assert report.tokens == sum(asked.tokens for asked in report.asked)
-    # Greedy decoding: the same weights choose the same tools everywhere.
-    assert [asked.chosen for asked in report.asked] == ["get_weather", "book_flight", "book_hotel"]
-
-
-def test_what_the_embedded_model_did_is_what_is_shown(embedded: tuple[DemoReport, str]) -> None:
-    report, text = embedded
-    shown = [line.strip() for line in text.splitlines()]
-    for asked in report.asked:
-        assert f"> {asked.request}" in shown
-        assert [f"{made}   ({asked.tokens} tokens, {asked.seconds:.1f} s)" for made in asked.calls] == [
-            line for line in shown if line.startswith(asked.calls)
-        ]
 
 
 def scripted() -> list[Asked]:
