@@ -78,6 +78,8 @@ async def _rounds(run: Run) -> Answer:
         round_ = run.round
         assert round_ is not None
         if not round_.order:
+            if round_.calls:
+                await _settle_orphans(run, round_)
             if _is_empty_reply(run, response):
                 continue
             return await _finish(run, response)
@@ -297,6 +299,15 @@ async def _drop_orphans(run: Run, round_: Round) -> None:
     if run.listening:
         text = f"calls of {names!r} were started early and are not part of the final reply; their results are dropped"
         run.emit(LimitWarning(run_id=run.run_id, path=run.path, text=text))
+
+
+async def _settle_orphans(run: Run, round_: Round) -> None:
+    """The reply asks for nothing, but calls of it were started early: wait for them and take their effects back."""
+    await RunTools(round_, partial(execute, run, round_))
+    await _drop_orphans(run, round_)
+    failure = round_.first_failure
+    if failure is not None:
+        raise failure
 
 
 def _relax_tool_choice(run: Run) -> None:
