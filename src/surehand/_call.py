@@ -66,11 +66,11 @@ async def execute(run: Run, round_: Round, slot: int) -> None:
     execution, late, homeless = _enter(run, execution, ended)
     if homeless is not None:
         await _undo_late(run, homeless)
-    if hooks.after:
-        await _after(run, round_, slot, execution)
-    if ended.failure is not None:
+    if ended.failure is not None:  # before the hooks: what they raise comes second
         round_.failures.setdefault(slot, ended.failure)
         round_.stopped = True
+    if hooks.after:
+        await _after(run, round_, slot, execution)
     round_.records[slot] = execution
     if run.listening:
         _report(run, round_, slot, ToolFinished(run_id=run.run_id, path=run.path, execution=execution, late=late))
