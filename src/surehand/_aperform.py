@@ -8,11 +8,24 @@ from concurrent.futures import Future
 from contextlib import aclosing
 from typing import Any, ClassVar
 
-from ._books import Run
+from ._books import Round, Run
 from ._call import Interrupted
 from ._colour import contained, is_async_callable, pool, uncarried
 from ._drive import adrive, drive, exhaust
-from ._effects import Await, CallModel, Core, Drain, Effect, Offload, RunBody, RunTools, RunUndo, Shielded, UseMemory
+from ._effects import (
+    Await,
+    CallModel,
+    Core,
+    Drain,
+    Effect,
+    Offload,
+    RunBody,
+    RunTools,
+    RunUndo,
+    Shielded,
+    Thrown,
+    UseMemory,
+)
 from ._outbox import AsyncOutbox
 from ._perform import Blocking, called, unraisable
 from ._pieces import Model, broken_stream, event_of
@@ -92,37 +105,22 @@ class Awaiting:
         raise broken_stream()
 
     def _start_early(self, effect: CallModel, piece: ToolCallReady) -> None:
-        schedule = self._parallel_schedule()
-        if schedule is None:
-            return
-        core = effect.start(piece.index, piece.call)
-        if core is not None:
-            schedule.started(piece.index)
+        core, round_ = effect.start(piece.index, piece.call), self._run.round
+        if core is not None and round_ is not None:
+            self._schedule_of(round_).started(piece.index)
             self._start(piece.index, core)
 
     # ------------------------------------------------------------ rounds
 
-    def _parallel_schedule(self) -> Schedule | None:
-        round_, run = self._run.round, self._run
-        if run.parallel is False or round_ is None:
-            return None
+    def _schedule_of(self, round_: Round) -> Schedule:
         if self._schedule is None or self._schedule.round is not round_:
-            self._schedule = Schedule(round_, run.settings.tools, width_of(run.parallel))
+            self._schedule = Schedule(round_, self._run.settings.tools, width_of(self._run.parallel))
         return self._schedule
 
     async def _run_tools(self, effect: RunTools) -> None:
-        round_, run = effect.round, self._run
-        pending = round_.pending
-        if run.parallel is False or (len(pending) < 2 and not self._tasks):
-            for slot in pending:
-                if round_.stopped or run.token.is_cancelled:
-                    return
-                await adrive(effect.execute(slot), self)
-            return
-        schedule = self._parallel_schedule()
-        assert schedule is not None
+        schedule = self._schedule_of(effect.round)
         self._execute = effect.execute
-        schedule.admit(pending)
+        schedule.admit(effect.round.pending)
         self._start_next(schedule)
         while not schedule.is_idle:
             settled = self._settled = self._loop.create_future()
@@ -194,9 +192,26 @@ class Awaiting:
         future = self._offload(effect)
         try:
             return await asyncio.wrap_future(future)
-        except asyncio.CancelledError:
-            self._watch(future, effect)  # the thread goes on, whatever becomes of this task
-            raise
+        except asyncio.CancelledError as error:
+            if not _uncancel():
+                raise  # the body's own
+            self._run.token.cancel()  # a loop that shuts down; the thread goes on, and so it drains
+            if future.cancelled():
+                raise Thrown(error, begun=False) from None
+            return await self._see_off(future, effect)
+
+    async def _see_off(self, future: Future[Any], effect: RunBody) -> Any:
+        waiter = asyncio.wrap_future(future)
+        deadline = self._loop.time() + self._run.settings.drain_timeout
+        while not waiter.done() and (left := deadline - self._loop.time()) > 0:
+            try:
+                await asyncio.wait({waiter}, timeout=left)
+            except asyncio.CancelledError:
+                _uncancel()
+        if not waiter.done():
+            self._watch(future, effect)
+            raise Interrupted(f"tool {effect.tool.name!r} was still running when the event loop was shut down")
+        return waiter.result()
 
     def _offload(self, effect: RunBody) -> Future[Any]:
         body = effect.tool.body
@@ -221,8 +236,7 @@ class Awaiting:
             done, _ = await asyncio.wait({task}, timeout=timeout)
         finally:
             if not done:
-                if watched is task:
-                    task.cancel()
+                watched.cancel()  # a coroutine, or a job that no thread has begun
                 self._watch(watched, effect)
         if not done:
             raise ToolTimeout(f"tool {effect.tool.name!r} did not finish within its timeout of {timeout} s")

@@ -206,9 +206,12 @@ class Round(Struct, eq=False):
             self.order = list(self.calls)
             return
         fresh = max(len(wanted), *(slot + 1 for slot in self.calls))
+        early = dict(self.calls)
         for position, call in enumerate(wanted):
-            early = self.calls.get(position)
-            slot = position if early is None or early == call else fresh + position
+            # A call keeps its slot even if others before it are gone (a provider ran them itself, say): it has begun.
+            found = position if early.get(position) == call else next((s for s in early if early[s] == call), None)
+            slot = (position if position not in self.calls else fresh + position) if found is None else found
+            early.pop(slot, None)
             self.calls[slot] = call
             self.order.append(slot)
 
@@ -256,6 +259,7 @@ class Run(Struct, eq=False, kw_only=True):
     now: Callable[[], float]
     emit: Callable[[Event], None]
     listening: bool
+    starts_early: bool  # whether calls may start while the reply that asks for them is still going on
     started_at: float
     path: str = ""
     saved: int = 0  # how many of the messages the memory has

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
 from typing import Any, Protocol, TypeVar, cast
 
-from ._effects import Core, Effect, Shielded, Thrown
+from ._effects import Core, Effect, RunBody, Shielded, Thrown
 from .events import Event
 
 __all__ = ["AsyncIO", "BlockingIO", "Superseded", "adrive", "drive", "exhaust"]
@@ -127,6 +127,8 @@ async def adrive(
         except BaseException as raised:
             error = Thrown(raised, begun=begun) if isinstance(raised, GeneratorExit) or not begun else raised
         if superseded is not None and superseded():
+            if isinstance(effect, RunBody):  # the call has been answered as unknown: now it is known
+                await adrive(effect.late(value if error is None else None, error), io)
             raise Superseded
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from ._books import Round, Run
-from ._call import execute
+from ._call import Interrupted, execute
 from ._effects import CallModel, Core, RunTools, Shielded, UseMemory, told, unwrapped
 from ._giveup import book_round, give_up, save, undo_all, undo_some
 from .errors import (
@@ -21,6 +21,7 @@ from .errors import (
     EmptyReplyError,
     ReplyCutOffError,
     RoundLimitError,
+    RunCancelled,
     Suspended,
     TimeLimitError,
     TokenLimitError,
@@ -54,11 +55,20 @@ async def run_loop(run: Run) -> Answer:
     except Suspended:
         raise
     except BaseException as raised:
-        failure = unwrapped(raised)
+        failure = _cause(run, raised)
         await Shielded(give_up(run, failure))
         if run.interrupt is not None and run.interrupt is not failure:
             raise run.interrupt from failure
         raise failure
+
+
+def _cause(run: Run, raised: BaseException) -> BaseException:
+    failure = unwrapped(raised)
+    if isinstance(failure, Interrupted) and run.token.is_cancelled:
+        cancelled = RunCancelled(f"run {run.run_id!r} was cancelled while a tool was still running")
+        cancelled.__cause__ = failure
+        return cancelled
+    return failure
 
 
 async def abandon(run: Run, failure: BaseException) -> None:
@@ -87,7 +97,7 @@ async def _rounds(run: Run) -> Answer:
             await _answer_cut_off(run, round_)
             continue
         _check_before_tools(run, round_)
-        await RunTools(round_, partial(execute, run, round_))
+        await _run_calls(run, round_)
         if await _settle_round(run, round_):
             return _ended(run, response, immediate=True)
         run.intermediate.append(response)
@@ -115,7 +125,7 @@ async def _ask(run: Run, request: ChatRequest) -> ChatResponse:
     if run.listening:
         number = run.requests_made
         run.emit(RequestIssued(run_id=run.run_id, path=run.path, number=number, request=request))
-    response = await CallModel(request, partial(_start_early, run, round_))
+    response = await CallModel(request, partial(_start_early, run, round_) if run.starts_early else _starts_none)
     run.usage = response.usage if run.usage is None else run.usage + response.usage
     message = _with_known_names(run, response.message)
     if message is not response.message:
@@ -136,6 +146,10 @@ def _check_going_on(run: Run) -> None:
         raise TimeLimitError(f"the run took longer than Limits(seconds={seconds!r}) allows")
 
 
+def _starts_none(index: int, call: ToolCall) -> None:
+    """For runs in which no call starts before its reply is complete."""
+
+
 def _start_early(run: Run, round_: Round, index: int, call: ToolCall) -> Core[None] | None:
     """A core for a call of a reply that is still going on, if it may start now (design 3)."""
     name = known_name(run, call.name)
@@ -143,10 +157,8 @@ def _start_early(run: Run, round_: Round, index: int, call: ToolCall) -> Core[No
         call = replace(call, name=name)
     tool, limits = run.settings.tools.get(name), run.settings.limits
     may_start = (
-        run.parallel is not False
-        and not call.executed_by_provider
+        not call.executed_by_provider
         and (run.settings.early_start == "all" or (tool is not None and tool.repeat == "safe"))
-        and run.settings.early_start != "off"
         and (tool is None or not tool.exclusive)
         and (limits.rounds is None or run.rounds_made < limits.rounds)
         and (limits.calls is None or run.calls_made + len(round_.calls) < limits.calls)
@@ -216,7 +228,7 @@ _CUT_OFF = "your reply was cut off by its token limit, so none of its calls ran.
 async def _answer_cut_off(run: Run, round_: Round) -> None:
     """No call of a reply that was cut off runs, whole or not: each is told so, and the model may try once more."""
     round_.stopped, round_.why_not_run = True, _CUT_OFF
-    await RunTools(round_, partial(execute, run, round_))  # waits for calls that were already running
+    await _run_calls(run, round_)  # waits for calls that were already running
     book_round(run, round_)
     failure = round_.first_failure
     if failure is not None:
@@ -231,6 +243,18 @@ async def _answer_cut_off(run: Run, round_: Round) -> None:
 
 
 # ---------------------------------------------------------------- a round of tools (spec 7.3)
+
+
+async def _run_calls(run: Run, round_: Round) -> None:
+    """Run the calls that have not started: in the driver's hands if they may overlap, else here, one by one."""
+    pending = round_.pending
+    if run.parallel is not False and (len(pending) > 1 or round_.started):
+        await RunTools(round_, partial(execute, run, round_))
+        return
+    for slot in pending:
+        if round_.stopped or run.token.is_cancelled:
+            return
+        await execute(run, round_, slot)
 
 
 def _tokens(run: Run) -> int:

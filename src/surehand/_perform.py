@@ -5,11 +5,11 @@ from __future__ import annotations
 import queue
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from contextlib import closing, nullcontext
 from typing import Any, ClassVar
 
-from ._books import Run
+from ._books import Round, Run
 from ._colour import pool, portal, uncarried
 from ._drive import drive, exhaust
 from ._effects import Await, CallModel, Core, Drain, Effect, Offload, RunBody, RunTools, RunUndo, Shielded, UseMemory
@@ -59,42 +59,28 @@ class Blocking:
                 event = event_of(run, piece)
                 if event is not None:
                     run.emit(event)
-                if isinstance(piece, ToolCallReady) and self._parallel_schedule() is not None:
+                if isinstance(piece, ToolCallReady):
                     self._start_early(effect, piece)
                 yield from self.pending()
                 run.check_cancelled()
         raise broken_stream()
 
     def _start_early(self, effect: CallModel, piece: ToolCallReady) -> None:
-        core = effect.start(piece.index, piece.call)
-        schedule = self._schedule
-        if core is not None and schedule is not None:
-            schedule.started(piece.index)
+        core, round_ = effect.start(piece.index, piece.call), self._run.round
+        if core is not None and round_ is not None:
+            self._schedule_of(round_).started(piece.index)
             self._start(piece.index, core)
 
     # ------------------------------------------------------------ rounds
 
-    def _parallel_schedule(self) -> Schedule | None:
-        round_, run = self._run.round, self._run
-        if run.parallel is False or round_ is None:
-            return None
+    def _schedule_of(self, round_: Round) -> Schedule:
         if self._schedule is None or self._schedule.round is not round_:
-            self._schedule = Schedule(round_, run.settings.tools, width_of(run.parallel))
+            self._schedule = Schedule(round_, self._run.settings.tools, width_of(self._run.parallel))
         return self._schedule
 
     def _run_tools(self, effect: RunTools) -> Generator[Event, None, None]:
-        round_, run = effect.round, self._run
-        pending = round_.pending
-        schedule = self._schedule if self._schedule is not None and self._schedule.round is round_ else None
-        if run.parallel is False or (len(pending) < 2 and (schedule is None or schedule.is_idle)):
-            for slot in pending:
-                if round_.stopped or run.token.is_cancelled:
-                    return
-                yield from drive(effect.execute(slot), self)
-            return
-        schedule = self._parallel_schedule()
-        assert schedule is not None
-        schedule.admit(pending)
+        run, schedule = self._run, self._schedule_of(effect.round)
+        schedule.admit(effect.round.pending)
         self._start_all(schedule, effect)
         while not schedule.is_idle:
             signal = self._wake.get()
@@ -138,7 +124,7 @@ class Blocking:
     # ------------------------------------------------------------ bodies
 
     def _run_body(self, effect: RunBody) -> Any:
-        tool, body = effect.tool, effect.tool.body
+        tool = effect.tool
         try:
             if tool.timeout is not None:
                 return self._run_timed(effect, tool.timeout)
@@ -157,8 +143,7 @@ class Blocking:
             in_time = finished_in_time(future, timeout)
         finally:  # an interrupt while waiting leaves the body running just as a timeout does
             if not in_time:
-                if body.is_async:
-                    future.cancel()
+                future.cancel()  # a coroutine, or a job that no thread has begun
                 future.add_done_callback(lambda done: finish_late(done, effect, self))
         if not in_time:
             raise ToolTimeout(f"tool {effect.tool.name!r} did not finish within its timeout of {timeout} s")
@@ -252,9 +237,8 @@ def finished_in_time(future: Future[Any], timeout: float | None) -> bool:
         future.exception(timeout)
     except TimeoutError:
         return future.done()
-    except BaseException:
-        if not future.done():
-            raise
+    except CancelledError:
+        return True
     return True
 
 

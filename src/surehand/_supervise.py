@@ -12,10 +12,10 @@ from typing import Generic, TypeVar
 
 from ._aperform import Awaiting
 from ._books import Run
+from ._call import Interrupted
 from ._drive import Superseded, adrive
 from ._effects import Core
 from ._loop import abandon
-from .errors import RunCancelled
 
 __all__ = ["Supervisor"]
 
@@ -86,7 +86,7 @@ class Supervisor(Generic[T]):
         _stuck_tasks.add(self._task)
         self._task.add_done_callback(_stuck_tasks.discard)
         self._takeovers += 1
-        stopped = RunCancelled(f"run {self._run.run_id!r} was cancelled while a tool was still running")
+        stopped = Interrupted(f"run {self._run.run_id!r} was cancelled while this was still running")
         self._task = self._io.main = self._loop.create_task(self._advance(self._core, self._takeovers, stopped))
 
     # ------------------------------------------------------------ waiting

@@ -139,6 +139,7 @@ class Agent(Generic[DepsT, OutputT]):
         listeners, parameters, parallel = self._listeners, given["parameters"], given["parallel"]
         if given["listeners"]:
             listeners = listeners.with_more(given["listeners"])
+        may_overlap = parallel_of(self._options["parallel"] if parallel is None else parallel, is_async=is_async)
         now = self._options["clock"]
         return Run(
             settings=self._settings,
@@ -147,7 +148,7 @@ class Agent(Generic[DepsT, OutputT]):
             messages=[_user_message(prompt)],
             system=self._system,
             request_parameters=self._parameters_of(given["chat_parameters"]),
-            parallel=parallel_of(self._options["parallel"] if parallel is None else parallel, is_async=is_async),
+            parallel=may_overlap,
             deps=deps,
             memory=memory,
             memory_id=given["memory_id"],
@@ -157,6 +158,7 @@ class Agent(Generic[DepsT, OutputT]):
             now=now,
             emit=listeners,
             listening=streams or bool(listeners),
+            starts_early=streams and may_overlap is not False and self._settings.early_start != "off",
             started_at=now(),
         )
 
