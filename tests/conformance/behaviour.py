@@ -1,4 +1,4 @@
-"""What a tool of a scenario does, as data: the same description drives the real tools and the model of the reference."""
+"""What a tool of a scenario does, as data: it drives the real tools and the model of the reference alike."""
 
 from __future__ import annotations
 

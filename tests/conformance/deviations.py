@@ -121,7 +121,7 @@ RULES = (
     ),
     Rule(
         "D-15",
-        "hooks are balanced: the after hook hears of failed calls too; the callback 'before tool' means that a body starts",
+        "the after hook hears of failed calls too; the callback 'before tool' says that a body starts",
         _asks_for_tools,
     ),
     Rule(
@@ -159,6 +159,11 @@ RULES = (
         "D-35",
         "handlers, listeners and the caller get the exception as raised: neither its cause instead, nor in a wrapper",
         lambda scenario: any(True for _ in thrown_by(scenario.raw)),
+    ),
+    Rule(
+        "D-38",
+        "streams: no call starts early past a limit",
+        lambda scenario: scenario.streams and scenario.concurrent and _may_reach_a_limit(scenario),
     ),
 )
 

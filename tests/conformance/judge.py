@@ -90,15 +90,16 @@ class Case:
         recorded = normal(self.scenario, self.vector.expected, mode)
         ours = normal(self.scenario, observe(self.scenario, mode), mode)
         again = normal(self.scenario, promise(self.scenario, frozenset()), mode)
-        if self._reorders(recorded, again) == self._reorders(again, again):
+        if self._comparable(recorded) == self._comparable(again):
             promised = normal(self.scenario, self._promised, mode)
             return difference(promised, ours, "promised", "ours")
         if ours == recorded:
             return []
         why = ["no rule explains this: the model of the reference does not say what was recorded"]
-        return [*why, *difference(recorded, again, "recorded", "model"), *difference(recorded, ours, "recorded", "ours")]
+        why += difference(recorded, again, "recorded", "model")
+        return why + difference(recorded, ours, "recorded", "ours")
 
-    def _reorders(self, value: Mapping[str, Any], _: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _comparable(self, value: Mapping[str, Any]) -> Mapping[str, Any]:
         # A recording that came out differently from run to run is compared without the order of its events.
         if self.vector.deterministic:
             return value
@@ -108,10 +109,11 @@ class Case:
         }
 
     def _table(self) -> dict[str, Any]:
-        names = {"TO_LLM": "TO_MODEL"}
+        behaviors = {each.name: each for each in ReturnBehavior} | {"TO_LLM": ReturnBehavior.TO_MODEL}
+        cases = self.scenario.raw["cases"]
         return {
             "cases": [
-                returns_immediately(case["any_errored"], [ReturnBehavior[names.get(b, b)] for b in case["behaviors"]])
-                for case in self.scenario.raw["cases"]
+                returns_immediately(case["any_errored"], [behaviors[name] for name in case["behaviors"]])
+                for case in cases
             ]
         }

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from .scenario import Scenario
@@ -20,7 +21,7 @@ PROJECTIONS = {
     "ArgumentRepaired, LimitWarning, …) are not compared as listener events",
     "callbacks": "stream, astream: callbacks come when the consumer pulls, so they are compared in their own order, "
     "apart from what the run does meanwhile",
-    "concurrent": "concurrent scenarios: events of tools between two other events are compared in sorted order",
+    "concurrent": "concurrent scenarios: events of tools and undos between two others are compared in sorted order",
     "early": "stream, astream of concurrent scenarios: calls that start early race with the end of the reply, so the "
     "events of a round's tools are compared as one group behind it",
     "missing": "no arguments, name or usage (null, empty, or all counts null) are the same",
@@ -36,6 +37,7 @@ TOOL_EVENTS = frozenset(
         "stream_tool_executed",
         "arguments_error_handler",
         "execution_error_handler",
+        "compensate",
     }
 )
 
@@ -43,13 +45,13 @@ TOOL_EVENTS = frozenset(
 
 _TEXTS = (
     # of the recordings
-    (r"Tool '(.*?)' was executed successfully but was rolled back due to failure of tool '(.*?)'", r"<\1 undone: \2 failed>"),
+    (r"Tool '(.*?)' was executed .* was rolled back due to failure of tool '(.*?)'", r"<\1 undone: \2 failed>"),
     (r"(?:[a-z][\w$]*\.)+(\w+(?:Exception|Error))", r"<failed with \1>"),
     (r"(?:[a-z][\w$]*\.)+(\w+(?:Exception|Error)): (.*)", r"<\1: \2>"),
     # ours
     (r"Tool '(.*?)' had succeeded, but it was undone because tool '(.*?)' failed\.", r"<\1 undone: \2 failed>"),
     (r"Tool '(.*?)' had succeeded, but it was undone because the run was given up\.", r"<\1 undone: given up>"),
-    (r"Tool '(.*?)' had succeeded\. Undoing it because .* was attempted and failed: its effect may stand\.", r"<\1 not undone>"),
+    (r"Tool '(.*?)' had succeeded\. Undoing it because .* was attempted and failed: .*", r"<\1 not undone>"),
     (r"Tool '.*?' failed with (\w+)\.", r"<failed with \1>"),
     (r"The run was given up while '(.*?)' was called\.", r"<\1 gave the run up>"),
     (r"This call of '(.*?)' was not run: .*", r"<\1 not run>"),
@@ -69,7 +71,7 @@ _ERRORS = (
     (r"ToolExecutionResultMessage\.id\(\)\" is null", "<a result without an id>"),
     (r"\"argumentsMap\" is null", "<arguments are null>"),
 )
-_ARGUMENTS = re.compile(r"^(Argument \"|Required parameter \"|.*is not convertable|.*is not a valid enum value)", re.DOTALL)
+_ARGUMENTS = re.compile(r"(Argument \"|Required parameter \"|.*is not (convertable|a valid enum value))", re.DOTALL)
 _JSON = re.compile(r"^(Json\w*|MismatchedInputException|InvalidFormatException|UnrecognizedPropertyException)$")
 
 
@@ -130,6 +132,7 @@ def _field(key: str, value: Any, own: set[tuple[str, Any]]) -> Any:
     return tokens(value, own)
 
 
+@lru_cache(maxsize=4096)
 def _text(text: str) -> str:
     for pattern, token in _COMPILED:
         found = pattern.fullmatch(text)

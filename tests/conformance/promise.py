@@ -10,17 +10,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .behaviour import Planned, compact, planned
+from .calls import Calls, Teller
 from .scenario import Scenario
 from .story import (
     CHECKED,
     Call,
-    Conversation,
     Failed,
     add_usage,
     ai,
     configuration_problem,
-    decoded,
     result_fields,
     same_request,
     text_result,
@@ -30,8 +28,6 @@ from .story import (
 
 __all__ = ["promise"]
 
-_MORE = 10**9
-
 
 def promise(scenario: Scenario, on: frozenset[str]) -> dict[str, Any]:
     """Trace, outcomes and memories of the scenario, with these deviations in force."""
@@ -40,73 +36,32 @@ def promise(scenario: Scenario, on: frozenset[str]) -> dict[str, Any]:
         outcome = {"stage": "build", "threw": thrown("<configuration error>")}
         story: dict[str, Any] = {"model_calls": 0, "trace": [], "outcomes": [outcome]}
         return story | ({"memory_after": {}} if scenario.window is not None else {})
-    teller = _Teller(scenario, on)
-    outcomes = [teller.call(call) for call in scenario.calls]
+    teller = Teller(scenario, on)
+    outcomes = [_call(teller, call) for call in scenario.calls]
     story = {"model_calls": teller.requests, "trace": teller.trace + teller.late, "outcomes": outcomes}
     if scenario.window is not None:
         story["memory_after"] = {str(key): each.view() for key, each in teller.conversations.items()}
     return story
 
 
-class _Teller:
-    """Tells what happens, call by call."""
-
-    def __init__(self, scenario: Scenario, on: frozenset[str]) -> None:
-        self.scenario, self.on, self.config = scenario, on, scenario.config
-        self.trace: list[dict[str, Any]] = []
-        self.late: list[dict[str, Any]] = []
-        self.requests = 0
-        self.counts: dict[str, int] = {}
-        self.conversations: dict[Any, Conversation] = {}
-        self.tools = {tool["name"]: tool for tool in scenario.tools}
-        self.undos = self._undos()
-        limit = self.config.get("max_round_trips", 100)
-        self.limit = _MORE if limit < 0 else limit
-
-    def _undos(self) -> dict[str, Mapping[str, Any]]:
-        undos: dict[str, Mapping[str, Any]] = {}
-        for tool in self.scenario.tools:
-            wanted = tool.get("compensation")
-            if wanted and wanted["style"] in ("same_params", "tool_execution"):
-                undos[wanted.get("for", tool["name"])] = wanted
-        return undos
-
-    # ------------------------------------------------------------ words
-
-    def note(self, event: str, **fields: Any) -> None:
-        self.trace.append({"ev": event, **fields})
-
-    def listen(self, kind: str, **fields: Any) -> None:
-        if self.scenario.listeners:
-            self.note("listener", type=kind, **fields)
-
-    def callback(self, event: str, **fields: Any) -> None:
-        if self.scenario.streams:
-            self.note(event, **fields)
-
-    # ------------------------------------------------------------ one call of the service
-
-    def call(self, call: Mapping[str, Any]) -> dict[str, Any]:
-        run = _Run(self, call)
-        self.listen("Started")
-        try:
-            outcome = run.tell()
-        except Failed as failure:
-            outcome = run.given_up(failure)
-        self.note("call_end")
-        return {"stage": "call", **outcome}
+def _call(teller: Teller, call: Mapping[str, Any]) -> dict[str, Any]:
+    run = _Run(teller, call)
+    teller.listen("Started")
+    try:
+        outcome = run.tell()
+    except Failed as failure:
+        outcome = run.given_up(failure)
+    teller.note("call_end")
+    return {"stage": "call", **outcome}
 
 
-class _Run:
+class _Run(Calls):
     """One invocation."""
 
-    def __init__(self, teller: _Teller, call: Mapping[str, Any]) -> None:
-        self.teller, self.scenario, self.on = teller, teller.scenario, teller.on
-        self.parameters = call.get("invocation_params")
-        self.memory_id = call.get("memory_id", "default")
-        if self.memory_id is None:
-            self.memory_id = "default"
-        self.conversation = self._conversation()
+    def __init__(self, teller: Teller, call: Mapping[str, Any]) -> None:
+        memory_id = call.get("memory_id")
+        memory_id = "default" if memory_id is None else memory_id
+        super().__init__(teller, memory_id, call.get("invocation_params"))
         if teller.config.get("system"):
             self.conversation.add_system(teller.config["system"])
         self.conversation.add([({"role": "user", "text": call["user"]}, None)])
@@ -119,20 +74,12 @@ class _Run:
         self.open: list[Call] = []
         self.reply: dict[str, Any] = {}
 
-    def _conversation(self) -> Conversation:
-        by_exchange = "D-6" in self.on
-        if self.scenario.window is None:
-            return Conversation(None, by_exchange)
-        known = self.teller.conversations
-        return known.setdefault(self.memory_id, Conversation(self.scenario.window, by_exchange))
-
     def tell(self) -> dict[str, Any]:
         while True:
             entry = self._ask()
             calls = [Call(self.replies, position, call) for position, call in enumerate(entry.get("tool_calls") or [])]
             early = self._starts_early(entry, calls)
-            if early:
-                self._run_tools(calls)
+            failed = self._run_tools(calls) if early else None
             self.teller.listen("ResponseReceived")
             self.usage = add_usage(self.usage, entry.get("usage"))
             self.reply = {"entry": entry, "message": ai(entry)}
@@ -146,9 +93,12 @@ class _Run:
             self.teller.callback(
                 "stream_intermediate", message=self.reply["message"], usage=usage_of(entry.get("usage"))
             )
-            if not early and not self._loses_calls(entry):
-                self._run_tools(calls)
-            if self._settle([] if self._loses_calls(entry) else calls):
+            lost = self._loses_calls(entry)
+            if not early and not lost:
+                failed = self._run_tools(calls)
+            if failed is not None:
+                self._tell_until(failed, calls)
+            if self._settle([] if lost else calls):
                 return self._finished("TOOL_EXECUTION")
             self.intermediate.append(self.reply["message"])
 
@@ -172,7 +122,8 @@ class _Run:
     def _starts_early(self, entry: Mapping[str, Any], calls: Sequence[Call]) -> bool:
         # A stream of the reference with an executor starts a call as soon as it is complete.
         wants = self.scenario.streams and self.scenario.concurrent and bool(calls)
-        return wants and not entry.get("no_complete_tool_call_events") and self.rounds < self.teller.limit
+        allowed = "D-38" not in self.on or self.rounds < self.teller.limit
+        return wants and allowed and not entry.get("no_complete_tool_call_events")
 
     def _loses_calls(self, entry: Mapping[str, Any]) -> bool:
         # The reference then waits for signals that never come, and goes on without results (D-17).
@@ -195,159 +146,6 @@ class _Run:
     def _remember_reply(self) -> None:
         if "D-2" not in self.on:  # otherwise it is remembered together with its results
             self.conversation.add([(self.reply["message"], None)])
-
-    # ------------------------------------------------------------ a round
-
-    def _run_tools(self, calls: Sequence[Call]) -> None:
-        failed: Failed | None = None
-        for call in calls:
-            try:
-                self._run_one(call)
-            except Failed as failure:
-                failure.by_tool = True
-                call.failure, failed = failure, failed or failure
-                self._gave_up(call)
-                if not self.scenario.concurrent:
-                    break
-            if self.scenario.streams and not self.scenario.concurrent and "D-17" not in self.on:
-                self._executed(call)  # the reference tells of each call at once, and remembers its result
-                self.conversation.add([(call.message(), call.key)])
-        if failed is not None:
-            raise failed
-
-    def _gave_up(self, call: Call) -> None:
-        if call.result is None:
-            call.result = text_result(f"<{call.shown_name} gave the run up>", is_error=True)
-            if "D-15" in self.on:
-                self._after(call)
-
-    def _run_one(self, call: Call) -> None:
-        teller = self.teller
-        if self.scenario.hooks:
-            teller.note("before_tool", **call.fields)
-        self._hook("before_hook", call)
-        if "D-15" not in self.on:
-            teller.callback("stream_before_tool", id=call.id, name=call.name)
-        call.result = self._result_of(call)
-        self._after(call)
-        self._hook("after_hook", call)
-
-    def _after(self, call: Call) -> None:
-        if self.scenario.hooks:
-            self.teller.note("after_tool", **call.fields, **result_fields(call.shown))
-        if self.scenario.concurrent and "D-17" not in self.on:
-            self.teller.callback("stream_tool_executed", **call.fields, **result_fields(call.shown))
-
-    def _hook(self, which: str, call: Call) -> None:
-        does = self.teller.config.get(which)
-        if does and does.get("tool", call.name) == call.name and "throw" in does:
-            raise Failed(does["throw"])
-
-    def _result_of(self, call: Call) -> dict[str, Any]:
-        teller = self.teller
-        tool = teller.tools.get(call.name)
-        if tool is None:
-            return self._unknown_name(call)
-        arguments: dict[str, Any] = {}
-        if tool["kind"] == "method":
-            problem, arguments = decoded(tool, call.arguments, self.memory_id, self.parameters, self.on)
-            if problem == "<arguments are null>":
-                raise Failed(thrown(problem))  # nobody handles that in the reference
-            if problem is not None:
-                return self._handled("arguments", call, thrown(problem), thrown(problem))
-        if "D-15" in self.on:  # the callback says that a body starts, so a refused call has none
-            teller.callback("stream_before_tool", id=call.id, name=call.name)
-        if tool["kind"] == "method":
-            teller.note("tool_invoked", tool=call.name, args=arguments)
-        else:
-            teller.note("tool_invoked", tool=call.name, raw_arguments=call.arguments)
-        number = teller.counts[call.name] = teller.counts.get(call.name, 0) + 1
-        plan = planned(tool, number, arguments if tool["kind"] == "method" else call.arguments)
-        call.slow = plan.sleep > 0.1
-        call.tool, call.decoded = tool, arguments
-        return self._body(call, tool, plan)
-
-    def _body(self, call: Call, tool: Mapping[str, Any], plan: Planned) -> dict[str, Any]:
-        match plan.kind:
-            case "throw":
-                return self._thrown(call, tool, plan.value)
-            case "error_result":
-                return text_result(plan.value, is_error=True)
-            case "contents":
-                contents = plan.value
-                value = contents[0] if tool.get("returns") in ("image", "content") else contents
-                return {"contents": contents, "is_error": False, "object": value, "attributes": plan.attributes}
-            case "cyclic":
-                return self._unshowable(call)
-            case "null" if tool["kind"] != "method":
-                if "D-13" not in self.on:
-                    return {"contents": [], "is_error": False, "object": None, "attributes": {}}
-                return text_result("Success")
-            case "null":
-                return text_result("Success" if tool.get("returns") == "void" else "null")
-            case _:
-                text = plan.value if plan.kind == "text" else compact(plan.value)
-                return text_result(text, value=plan.value, attributes=plan.attributes)
-
-    def _unshowable(self, call: Call) -> dict[str, Any]:
-        shown = text_result("", value="<SelfRef>")
-        if "D-13" not in self.on:
-            return shown | {"text_error": thrown("<result cannot be shown>")}
-        error = thrown("<result cannot be shown>")
-        if not self.teller.config.get("execution_error_handler"):
-            return shown | {"contents": [{"text": f"<result of {call.name} cannot be shown>"}], "is_error": True}
-        return self._handled("execution", call, error, error) | {"object": "<SelfRef>"}
-
-    def _thrown(self, call: Call, tool: Mapping[str, Any], error: Mapping[str, Any]) -> dict[str, Any]:
-        by_method = tool["kind"] == "method"
-        name = error["class"]
-        if not by_method and name.endswith("Error") and "D-34" not in self.on:
-            # The reference catches exceptions alone, and tells nobody, unless a future has wrapped the error.
-            raise Failed(error, silent=not self.scenario.concurrent)
-        kind = "arguments" if name == "ToolArgumentsException" and not by_method else "execution"
-        if "D-35" in self.on:
-            return self._handled(kind, call, error, error)
-        if by_method:
-            raw = {"class": "ToolExecutionException", "message": error.get("message"), "cause": error}
-            return self._handled(kind, call, error, raw)
-        cause = error.get("cause")
-        if cause is None and name in ("ToolArgumentsException", "ToolExecutionException"):
-            cause = {"class": "RuntimeException", "message": error.get("message")}
-        return self._handled(kind, call, cause or error, error if cause is None else error | {"cause": cause})
-
-    # ------------------------------------------------------------ strategies
-
-    def _handled(self, kind: str, call: Call, error: Mapping[str, Any], raw: Mapping[str, Any]) -> dict[str, Any]:
-        does = self.teller.config.get(f"{kind}_error_handler")
-        if not does:
-            if kind == "arguments":
-                raise Failed(error)
-            message = error.get("message")
-            blank = message is None or not str(message).strip()
-            return text_result(f"<failed with {error['class']}>" if blank else message, is_error=True)
-        self.teller.note(f"{kind}_error_handler", tool=call.name, id=call.id, error=dict(error), raw_error=dict(raw))
-        if "throw" in does:
-            raise Failed(does["throw"])
-        if does.get("rethrow"):
-            raise Failed(error)
-        if "prefix" in does:
-            message = error.get("message")
-            return text_result(does["prefix"] + ("null" if message is None else message), is_error=True)
-        if does.get("text") is None:
-            raise Failed(thrown("<a handler gave nothing>"))
-        return text_result(does["text"], is_error=True)
-
-    def _unknown_name(self, call: Call) -> dict[str, Any]:
-        does = self.teller.config.get("hallucinated")
-        if not does:
-            raise Failed(thrown(f"<no tool {call.name or ''}>"))
-        if does.get("return_null"):
-            raise Failed(thrown("<a handler gave nothing>"))
-        text = does["text"].replace("{name}", call.name or "null")
-        if "D-24" not in self.on:
-            return text_result(text)
-        is_error = does.get("is_error")
-        return text_result(text, is_error=True if is_error is None else is_error, attributes=does.get("attributes"))
 
     # ------------------------------------------------------------ when a round has settled
 
@@ -376,6 +174,16 @@ class _Run:
                 call.joined = last.result
                 if call.slow:  # nobody waits for it any more
                     self._move_to_the_end(call)
+
+    def _tell_until(self, failed: Failed, calls: Sequence[Call]) -> None:
+        """Raise the failure; a stream of the reference tells of the calls before it first, and remembers them."""
+        if self.scenario.streams and self.scenario.concurrent and "D-17" not in self.on:
+            for call in calls:
+                if call.failure is not None:
+                    break
+                self._executed(call)
+                self.conversation.add([(call.message(), call.key)])
+        raise failed
 
     def _move_to_the_end(self, call: Call) -> None:
         teller = self.teller

@@ -209,17 +209,23 @@ def configuration_problem(scenario: Scenario, on: frozenset[str]) -> str | None:
     if len(set(names)) < len(names):
         return "a name that occurs twice"
     if scenario.compensates or "D-25" in on:
-        return _undo_problem(scenario)
+        return _undo_problem(scenario, on)
     return None
 
 
-def _undo_problem(scenario: Scenario) -> str | None:
-    tools = {tool["name"]: tool for tool in scenario.tools}
-    for tool in scenario.tools:
+def _undo_problem(scenario: Scenario, on: frozenset[str]) -> str | None:
+    seen: set[str] = set()
+    for index, tool in enumerate(scenario.tools):
         wanted = tool.get("compensation")
         if not wanted:
             continue
-        target = tools.get(wanted.get("for", tool["name"]))
+        # The reference knows only what was registered before, and lets the last undo of a tool win.
+        known = scenario.tools if "D-25" in on else scenario.tools[: index + 1]
+        name = wanted.get("for", tool["name"])
+        target = {each["name"]: each for each in known}.get(name)
+        if name in seen and "D-25" in on:
+            return "two undos of one tool"
+        seen.add(name)
         if target is None or target["kind"] != "method":
             return "an undo of a tool that does not exist"
         if wanted["style"] == "wrong_params":
