@@ -43,19 +43,21 @@ from surehand import (
 )
 
 IMAGE = ImageContent(data="aGk=", mime_type="image/png", detail="high", revised_prompt="a cat")
+DOCUMENT = PdfContent(data="JVBERg==", mime_type="application/pdf")
+MEDIA = (TextContent("look"), IMAGE, AudioContent(url="https://x/a.mp3"), VideoContent(url="https://x/v"), DOCUMENT)
+CALLS = (ToolCall("1", "t", '{"a": 1}'), ToolCall(None, "u"), ToolCall("", "", "{"))
 MESSAGES: list[Message] = [
     SystemMessage("Be kind — “always”"),
     UserMessage.of("Hi \x00 \u2028 😀"),
-    UserMessage((TextContent("look"), IMAGE, AudioContent(url="https://x/a.mp3"), VideoContent(url="https://x/v"),
-                 PdfContent(data="JVBERg==", mime_type="application/pdf")), "ann", {"n": {"deep": [1, 2.5, None, True]}}),
-    AssistantMessage("text", (ToolCall("1", "t", '{"a": 1}'), ToolCall(None, "u"), ToolCall("", "", "{")), "hm", {"k": "v"}),
+    UserMessage(MEDIA, "ann", {"n": {"deep": [1, 2.5, None, True]}}),
+    AssistantMessage("text", CALLS, "hm", {"k": "v"}),
     AssistantMessage(),
     AssistantMessage(None, (ToolCall("p", "web", "{}", True),)),
     ToolMessage("1", "t", (TextContent("r"),), True, {"found_tools": ["a", "b"]}),
     ToolMessage(None, "u", (TextContent(""), IMAGE), None),
     ToolMessage("x", "u", (TextContent("ok"),), False),
     CustomMessage({"mine": 1}),
-]  # fmt: skip
+]
 
 
 # ---------------------------------------------------------------- JSON (spec 2.1.7)
