@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-import xllamacpp
 
 from surehand.models._weights import install
 from surehand.models.local import LocalModel
@@ -23,6 +24,7 @@ def tiny_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def llama_server(tiny_path: Path) -> Iterator[str]:
     """The base URL of llama.cpp's own server with the tiny model: an OpenAI-compatible server we have not written."""
+    xllamacpp: Any = importlib.import_module("xllamacpp")  # a binary module without types
     settings = xllamacpp.CommonParams()
     settings.model.path = str(tiny_path)
     settings.n_ctx = 8192

@@ -17,6 +17,7 @@ class FakeProvider:
     def __init__(self, answer: Answer) -> None:
         self.requests: list[dict[str, Any]] = []
         self.gone = threading.Event()  # the client has closed a connection that was still being written to
+        self.asked = threading.Event()  # a request has come
         self._answer = answer
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
@@ -42,6 +43,7 @@ class FakeProvider:
             def do_POST(self) -> None:
                 length = int(self.headers["Content-Length"])
                 provider.requests.append(json.loads(self.rfile.read(length)))
+                provider.asked.set()
                 try:
                     provider._answer(self)
                 except (BrokenPipeError, ConnectionResetError):
@@ -112,6 +114,12 @@ def endless(delta: Mapping[str, Any]) -> Answer:
             handler.event(chunk(delta))
 
     return answer
+
+
+def silent(handler: _Handler) -> None:
+    """No answer at all; waits until the client leaves."""
+    if not handler.connection.recv(1):
+        raise ConnectionResetError
 
 
 def chunk(delta: Mapping[str, Any], finish: str | None = None) -> dict[str, Any]:

@@ -151,7 +151,7 @@ def _narrowed(schema: Any, found: _Found) -> Any:
         return schema
     node = cast("Schema", schema)
     if "enum" in node:
-        named = [value for value in node["enum"] if str(value).lower() in found.text]
+        named = [value for value in node["enum"] if _is_named(value, found.text)]
         return {**node, "enum": named} if named else node
     if isinstance(node.get("anyOf"), list):
         inner = [narrow for part in node["anyOf"] if (narrow := _narrowed(part, found)) is not None]
@@ -168,6 +168,10 @@ def _narrowed(schema: Any, found: _Found) -> Any:
             return None if items is None else {**node, "items": items}
         case _:
             return node
+
+
+def _is_named(value: Any, text: str) -> bool:
+    return bool(re.search(rf"(?<!\w){re.escape(str(value).lower())}(?!\w)", text))
 
 
 def _one_of(values: Sequence[int | float]) -> Schema | None:

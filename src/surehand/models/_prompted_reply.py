@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from ..errors import BadRequestError
 from ..messages import FinishReason, StreamPiece, Usage
 from ._assemble import StreamAssembler
 from ._prompted import Plan
@@ -44,7 +45,10 @@ class PromptedReader:
         if self._plan.form == "intro":
             yield from self._assembler.text(self._plan.quoted)
         if self._plan.form == "tools" and self._value is None:
+            _require(finish_reason is not FinishReason.STOP)
             yield from self._assembler.text(self._head)  # cut before it was clear what it would be
+        if self._plan.form == "text" and self._plan.schema is not None and finish_reason is FinishReason.STOP:
+            _require(_is_json(self._assembler.message().text or ""))
         if self._name is not None and finish_reason is FinishReason.STOP:
             finish_reason = FinishReason.TOOL_EXECUTION
         yield from self._assembler.done(finish_reason, usage=usage, model=model)
@@ -52,6 +56,7 @@ class PromptedReader:
     def _begin(self, text: str) -> str:
         """Look for the start of the value that matters; returns what of it has come already."""
         self._head += text
+        _require(self._head.lstrip().startswith("{") or not self._head.strip())
         if call := _CALL.match(self._head):
             self._name, self._value = json.loads(call[1]), _Value(decoded=False)
             return self._head[call.end() :]
@@ -65,6 +70,23 @@ class PromptedReader:
             yield from self._assembler.call(0, name=self._name, arguments=text)
         else:
             yield from self._assembler.text(text)
+
+
+def _require(held: bool) -> None:
+    # Where llama.cpp cannot compile a schema it decodes freely, without a word.
+    if not held:
+        raise BadRequestError(
+            "llama.cpp could not hold the model to the JSON schema of the tools or the answer; look for a pattern "
+            "with look-ahead, a type that does not exist or a $ref that leads nowhere"
+        )
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
 
 
 class _Value:

@@ -244,8 +244,9 @@ class _Engine:
 
         with self._locked():
             if not stop.is_set():
+                server = self._loaded()
                 try:
-                    self._loaded().handle_chat_completions(dict(body), on_chunk)
+                    server.handle_chat_completions(dict(body), on_chunk)
                 except ValueError as error:
                     raise BadRequestError(f"llama.cpp did not accept the request: {error}") from error
         if ending.failure is not None:
