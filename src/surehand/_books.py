@@ -193,7 +193,8 @@ class Round(Struct, eq=False):
     order: list[int] = []
     started: set[int] = set()
     records: dict[int, ToolExecution[Any]] = {}
-    failures: dict[int, BaseException] = {}
+    errors: dict[int, BaseException] = {}  # what went wrong in a call, whatever was made of it
+    failures: dict[int, BaseException] = {}  # what gives the run up
     stopped: bool = False
     why_not_run: str = "the round ended before"
 

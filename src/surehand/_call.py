@@ -66,6 +66,8 @@ async def execute(run: Run, round_: Round, slot: int) -> None:
     execution, late, homeless = _enter(run, execution, ended)
     if homeless is not None:
         await _undo_late(run, homeless)
+    if ended.error is not None:
+        round_.errors[slot] = ended.error
     if ended.failure is not None:  # before the hooks: what they raise comes second
         round_.failures.setdefault(slot, ended.failure)
         round_.stopped = True

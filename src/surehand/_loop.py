@@ -34,7 +34,7 @@ from .events import (
     RunFinished,
     RunStarted,
 )
-from .messages import AssistantMessage, ChatRequest, ChatResponse, FinishReason, ToolCall, ToolChoice
+from .messages import AssistantMessage, ChatRequest, ChatResponse, FinishReason, TextContent, ToolCall, ToolChoice
 from .policies import UndoPolicy, returns_immediately
 from .tools._tool import Repair, ReturnBehavior, ToolExecution
 
@@ -296,7 +296,7 @@ async def _settle_round(run: Run, round_: Round) -> bool:
     if run.rounds_made == 1 and run.settings.relax_tool_choice:
         _relax_tool_choice(run)
     if failed:
-        _check_consecutive(run, executions, failed)
+        _check_consecutive(run, round_, executions, failed)
         return False
     run.errors_in_a_row = 0
     if not run.settings.may_end_early:
@@ -340,16 +340,18 @@ def _relax_tool_choice(run: Run) -> None:
         run.request_parameters = replace(run.request_parameters, tool_choice=ToolChoice.AUTO)
 
 
-def _check_consecutive(run: Run, executions: list[ToolExecution[Any]], failed: list[ToolExecution[Any]]) -> None:
+def _check_consecutive(
+    run: Run, round_: Round, executions: list[ToolExecution[Any]], failed: list[ToolExecution[Any]]
+) -> None:
     run.errors_in_a_row = run.errors_in_a_row + 1 if len(failed) == len(executions) else 0
     limit = run.settings.limits.consecutive_errors
     if limit is not None and run.errors_in_a_row >= limit:
         names = sorted({execution.call.name for execution in failed})
-        last = failed[-1].result.contents
+        last = " ".join(part.text for part in failed[-1].result.contents if isinstance(part, TextContent))
         raise ConsecutiveErrorsError(
-            f"every call failed in {limit} rounds in a row, last {names!r}: {last!r}. "
-            "Limits(consecutive_errors=…) sets how many are allowed"
-        )
+            f"every call failed in {limit} rounds in a row, last {names!r}: {last} "
+            "(Limits(consecutive_errors=…) sets how many are allowed)"
+        ) from next(reversed(round_.errors.values()), None)
 
 
 # ---------------------------------------------------------------- the end

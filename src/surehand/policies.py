@@ -91,7 +91,8 @@ UnknownNameHandler: TypeAlias = Callable[
 
 def tell_model(error: BaseException, context: ErrorContext) -> str:
     """The error's own words; its type where it has none (spec 9.7). They may hold secrets: prefer ``tell_safely``."""
-    return str(error).strip() or f"Tool {context.call.name!r} failed with {type(error).__name__}."
+    words = str(error)
+    return words if words.strip() else tell_safely(error, context)
 
 
 def tell_safely(error: BaseException, context: ErrorContext) -> str:
