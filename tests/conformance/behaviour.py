@@ -7,7 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Planned", "compact", "neutral_object", "planned"]
+__all__ = ["BEHAVIOURS", "Planned", "compact", "neutral_object", "planned"]
+
+# What a behaviour may say.
+BEHAVIOURS = frozenset(
+    {
+        *("steps", "sleep_ms", "attributes", "throw", "error_result", "image_url", "content_text", "contents"),
+        *("self_ref", "count", "echo", "return", "return_null"),
+    }
+)
 
 # Fields of the classes that scenarios name, in the order in which they are written.
 OBJECTS: dict[str, tuple[str, ...]] = {
@@ -57,6 +65,8 @@ def _made(tool: Mapping[str, Any], behaviour: Mapping[str, Any], number: int, ar
         return Planned("error_result", behaviour["error_result"])
     if "image_url" in behaviour:
         return Planned("contents", [{"image_url": behaviour["image_url"]}])
+    if "content_text" in behaviour:
+        return Planned("contents", [{"text": behaviour["content_text"]}])
     if "contents" in behaviour:
         return Planned("contents", behaviour["contents"])
     if behaviour.get("self_ref"):

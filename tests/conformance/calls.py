@@ -171,7 +171,7 @@ class Calls:
         name = error["class"]
         if not by_method and name.endswith("Error") and "D-34" not in self.on:
             # The reference catches exceptions alone, and tells nobody, unless a future has wrapped the error.
-            raise Failed(error, silent=not self.scenario.concurrent)
+            raise Failed(error, silent=not self.scenario.concurrent and not self.scenario.streams)
         kind = "arguments" if name == "ToolArgumentsException" and not by_method else "execution"
         if "D-35" in self.on:
             return self._handled(kind, call, error, error)

@@ -124,6 +124,23 @@ def tokens(value: Any, own: set[tuple[str, Any]]) -> Any:
     return _text(value) if isinstance(value, str) else value
 
 
+def _quoted(value: Any, messages: set[str]) -> Any:
+    """The value with these messages as tokens wherever a text quotes them: a handler may put words around them."""
+    if isinstance(value, dict):
+        return {key: _quoted(inner, messages) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_quoted(inner, messages) for inner in value]
+    if isinstance(value, str):
+        for message in messages:
+            value = value.replace(message, "<arguments do not fit>")
+    return value
+
+
+def _argument_messages(value: Any, own: set[tuple[str, Any]]) -> set[str]:
+    errors = [error for error in thrown_by(value) if not _is_own(error, own)]
+    return {str(error["message"]) for error in errors if _error_token(error) == "<arguments do not fit>"}
+
+
 def _field(key: str, value: Any, own: set[tuple[str, Any]]) -> Any:
     if key in ("arguments", "raw_arguments", "name") and not isinstance(value, Mapping | list):
         return value or None
@@ -138,7 +155,7 @@ def _text(text: str) -> str:
         found = pattern.fullmatch(text)
         if found:
             return found.expand(token)
-    return "<arguments do not fit>" if _ARGUMENTS.match(text) else text
+    return "<arguments do not fit>" if text.startswith(('Argument "', 'Required parameter "')) else text
 
 
 # ---------------------------------------------------------------- order
@@ -147,7 +164,10 @@ def _text(text: str) -> str:
 def normal(scenario: Scenario, observed: Mapping[str, Any], mode: str) -> dict[str, Any]:
     """The recording, or what we did, in the one form."""
     own = {(str(error["class"]), error["message"]) for error in thrown_by(scenario.raw)}
+    messages = _argument_messages(observed.get("trace", []), own) - {"<arguments do not fit>"}
     value = tokens(dict(observed), own)
+    if messages:
+        value = _quoted(value, messages)
     trace = value.pop("trace", [])
     if scenario.streams and mode in ("stream", "astream"):
         value["callbacks"] = [event for event in trace if event["ev"].startswith("stream_")]

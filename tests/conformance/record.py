@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import threading
 from collections.abc import Mapping, Sequence
@@ -182,6 +183,8 @@ def object_of(value: Any) -> Any:
         return content_of(value)
     if isinstance(value, list | tuple):
         return [object_of(item) for item in value]
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return dataclasses.asdict(value)
     return f"<{type(value).__name__}>" if hasattr(value, "__dict__") else value
 
 

@@ -10,6 +10,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from .behaviour import BEHAVIOURS
+
 __all__ = ["MODES", "VECTORS", "Scenario", "Vector", "modes_of", "read_vectors", "why_not_judged"]
 
 VECTORS = Path(__file__).parent / "vectors"
@@ -132,4 +134,32 @@ def why_not_judged(scenario: Scenario) -> str | None:
         return "tool providers"
     if not _RESULT.fullmatch(scenario.return_type):
         return "return types other than Result<String> and TokenStream"
-    return None
+    unknown = sorted(_unknown_words(scenario))
+    return f"this runner does not know {unknown[0]!r}" if unknown else None
+
+
+_CONFIG = frozenset(
+    {
+        *("memory", "system", "concurrent", "stagger_ms", "settle_ms", "max_round_trips", "hooks", "listeners"),
+        *("compensate", "compensate_before_tools", "arguments_error_handler", "execution_error_handler"),
+        *("hallucinated", "before_hook", "after_hook", "stream_skip", "complete_handler_throw"),
+        *("providers", "tool_search"),
+    }
+)
+_KINDS = frozenset({"method", "spec", "map", "nested_list", "not_a_tool"})
+_ENTRY = frozenset({"text", "tool_calls", "usage", "error", "repeat", "no_complete_tool_call_events"})
+_CALL = frozenset({"user", "memory_id", "invocation_params"})
+
+
+def _unknown_words(scenario: Scenario) -> Iterator[str]:
+    """What the scenario says that this runner would pass over: to judge it nevertheless would be a guess."""
+    yield from set(scenario.config) - _CONFIG
+    yield from set(scenario.config.get("stream_skip") or {}) - {"on_error"}
+    for tool in scenario.tools:
+        yield from {tool["kind"]} - _KINDS
+        behaviour = tool.get("behaviour") or {}
+        for step in (behaviour, *(behaviour.get("steps") or [])):
+            yield from set(step) - BEHAVIOURS
+    for entries, known in ((scenario.script, _ENTRY), (scenario.calls, _CALL)):
+        for entry in entries:
+            yield from set(entry) - known
