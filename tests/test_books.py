@@ -11,6 +11,13 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
+from surehand import Absent, Outcome, UndoOutcome, _call, _giveup, _loop
+from surehand._aperform import Awaiting
+from surehand._books import Run
+from surehand._effects import Drain
+from surehand._ledger import Ledger
+from surehand._perform import Blocking
+
 from .machine.checks import Broken, check
 from .machine.scripts import MODES, Script, scripts
 
@@ -40,3 +47,111 @@ def property_of(mode: str, *, examples: int = EXAMPLES, shrinks: bool = True) ->
 @pytest.mark.parametrize("mode", MODES)
 def test_no_call_is_lost_doubled_or_misreported_whatever_befalls_the_run(mode: str) -> None:
     property_of(mode)()
+
+
+# ---------------------------------------------------------------- planted faults
+
+
+def _undo_skipped(patch: pytest.MonkeyPatch) -> None:
+    close = Ledger.close
+    patch.setattr(Ledger, "close", lambda self: close(self)[1:])
+
+
+def _undo_doubled(patch: pytest.MonkeyPatch) -> None:
+    close = Ledger.close
+    patch.setattr(Ledger, "close", lambda self: [entry for entry in close(self) for _ in range(2)])
+
+
+def _undo_forwards(patch: pytest.MonkeyPatch) -> None:
+    close = Ledger.close
+    patch.setattr(Ledger, "close", lambda self: close(self)[::-1])
+
+
+def _undo_claimed(patch: pytest.MonkeyPatch) -> None:
+    async def undo_entry(run: Run, entry: Any) -> Any:
+        return run.mark_undo(entry.execution.key, UndoOutcome(None, 0.0))
+
+    patch.setattr(_giveup, "undo_entry", undo_entry)
+
+
+def _result_lost(patch: pytest.MonkeyPatch) -> None:
+    book_round = _giveup.book_round
+
+    def forgetful(run: Run, round_: Any) -> Any:
+        executions = book_round(run, round_)
+        if len(executions) > 2:
+            del run.messages[-1]
+        return executions
+
+    patch.setattr(_giveup, "book_round", forgetful)
+    patch.setattr(_loop, "book_round", forgetful)
+
+
+def _record_lost(patch: pytest.MonkeyPatch) -> None:
+    record = Run.record
+
+    def forgetful(self: Run, execution: Any) -> Any:
+        if execution.outcome is Outcome.FAILED:
+            return execution, False
+        return record(self, execution)
+
+    patch.setattr(Run, "record", forgetful)
+
+
+def _drain_cut_short(patch: pytest.MonkeyPatch) -> None:
+    async def no_drain(io: Any, effect: Any) -> None:
+        return None
+
+    patch.setitem(Awaiting.performers, Drain, no_drain)  # type: ignore[arg-type]
+    patch.setitem(Blocking.at_once, Drain, lambda io, effect: None)  # type: ignore[arg-type]
+
+
+def _failure_taken_for_definite(patch: pytest.MonkeyPatch) -> None:
+    async def absent(job: Any) -> Absent:
+        return Absent()
+
+    patch.setattr(_call, "_probed", absent)
+
+
+def _late_finisher_forgotten(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Run, "finish_late", lambda self, key, result: None)
+
+
+def _not_given_up(patch: pytest.MonkeyPatch) -> None:
+    async def give_up(run: Run, failure: BaseException) -> None:
+        run.given_up = True
+
+    patch.setattr(_loop, "give_up", give_up)
+
+
+MUTANTS = (
+    (_undo_skipped, ("stream", "arun")),
+    (_undo_doubled, ("run", "astream")),
+    (_undo_forwards, ("run", "arun")),
+    (_undo_claimed, ("stream", "arun")),
+    (_result_lost, ("run", "astream")),
+    (_record_lost, ("run", "astream")),
+    (_drain_cut_short, ("arun", "astream")),
+    (_failure_taken_for_definite, ("stream", "arun")),
+    (_late_finisher_forgotten, ("run", "arun")),
+    (_not_given_up, ("stream", "astream")),
+)
+
+
+@pytest.mark.parametrize(
+    ("mutant", "mode"),
+    [pytest.param(m, mode, id=f"{m.__name__[1:]}-{mode}") for m, modes in MUTANTS for mode in modes],
+)
+def test_a_planted_fault_is_found(mutant: Callable[[pytest.MonkeyPatch], None], mode: str) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        mutant(patch)
+        with pytest.raises(BaseException) as found:  # noqa: PT011 - the group or the finding itself
+            property_of(mode, shrinks=False)()
+    assert _is_finding(found.value), found.value
+
+
+def _is_finding(error: BaseException) -> bool:
+    """Whether it is a broken promise, or several of them, and no accident of the test itself."""
+    if isinstance(error, BaseExceptionGroup):
+        return all(_is_finding(inner) for inner in error.exceptions)
+    return isinstance(error, Broken)

@@ -209,6 +209,7 @@ class Awaiting:
             except asyncio.CancelledError:
                 _uncancel()
         if not waiter.done():
+            waiter.add_done_callback(_seen)
             self._watch(future, effect)
             raise Interrupted(f"tool {effect.tool.name!r} was still running when the event loop was shut down")
         return waiter.result()
@@ -237,6 +238,7 @@ class Awaiting:
         finally:
             if not done:
                 watched.cancel()  # a coroutine, or a job that no thread has begun
+                task.add_done_callback(_seen)
                 self._watch(watched, effect)
         if not done:
             raise ToolTimeout(f"tool {effect.tool.name!r} did not finish within its timeout of {timeout} s")
@@ -336,6 +338,12 @@ class Awaiting:
 
 
 _late_tasks: set[asyncio.Task[None]] = set()  # the loop itself holds tasks only weakly
+
+
+def _seen(future: asyncio.Future[Any]) -> None:
+    """Look at a failure that somebody else sees to, or asyncio complains that nobody did."""
+    if not future.cancelled():
+        future.exception()
 
 
 def _uncancel() -> bool:

@@ -8,10 +8,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
 from typing import Any, Protocol, TypeVar, cast
 
-from ._effects import Core, Effect, RunBody, Shielded, Thrown
+from ._effects import Core, Effect, RunBody, RunUndo, Shielded, Thrown, UseMemory
 from .events import Event
 
 __all__ = ["AsyncIO", "BlockingIO", "Superseded", "adrive", "drive", "exhaust"]
+
+# Before these, nobody waits for the consumer. Between a failure and giving up, or in the middle of undoing, a
+# consumer that leaves would be the end of it, with what has to be undone already taken from the ledger.
+_UNHINDERED = frozenset((Shielded, RunUndo, UseMemory))
 
 T = TypeVar("T")
 
@@ -79,9 +83,7 @@ def drive(core: Core[T], io: BlockingIO, *, quiet: bool = False) -> Generator[Ev
             raise
         begun = False
         try:
-            # Between a failure and giving up there must be no yield: a consumer that leaves there would be
-            # the end of the run, with nothing undone.
-            if not silent and type(effect) is not Shielded:
+            if not silent and type(effect) not in _UNHINDERED:
                 yield from io.pending()
             begun = True
             perform = at_once.get(type(effect))
@@ -119,7 +121,7 @@ async def adrive(
             return cast(T, stop.value)
         begun = False
         try:
-            if streams and type(effect) is not Shielded:
+            if streams and type(effect) not in _UNHINDERED:
                 await io.make_room()
             begun = True
             value = await performers[type(effect)](io, effect)

@@ -264,7 +264,7 @@ async def _play_async(
 
     task = asyncio.ensure_future(_held(consume() if stream is not None else agent.arun("go", cancel=token)))
     for turns in script.cuts:
-        for _ in range(turns):
+        for _ in range(turns + 1):  # a task that never began has nothing to account for
             await asyncio.sleep(0)
         task.cancel()
     ended = await _ended(task, stream, world, memory, left=lambda: left or bool(script.cuts))

@@ -14,7 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from surehand import Absent, Happened, Tool, ToolContext, ToolError, Unknown, collect_tools, tool
+from surehand import Absent, Happened, Tool, ToolContext, ToolError, Unknown, tool
+from surehand.tools._collect import collect_tools
 
 BODY_ERRORS: dict[str, Callable[[str], BaseException]] = {
     "error": ValueError,
