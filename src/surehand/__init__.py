@@ -135,17 +135,11 @@ from .policies import (
     undo_on_any_error,
     undo_on_real_failure,
 )
-from .tools._collect import (
-    collect_tools,
-)
+from .tools._declare import tool, undoes
 from .tools._executor import (
     programmatic_tool,
 )
-from .tools._function import (
-    canonical_arguments,
-    tool,
-    undoes,
-)
+from .tools._signature import MemoryId
 from .tools._tool import (
     Absent,
     AsyncToolExecutor,
@@ -201,6 +195,7 @@ __all__ = [
     "InProcessStore",
     "LimitError",
     "LimitWarning",
+    "MemoryId",
     "Limits",
     "Listeners",
     "Message",
@@ -279,8 +274,6 @@ __all__ = [
     "UserMessage",
     "VideoContent",
     "abort",
-    "canonical_arguments",
-    "collect_tools",
     "messages_from_json",
     "messages_to_json",
     "programmatic_tool",

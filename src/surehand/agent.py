@@ -15,7 +15,16 @@ from ._aperform import Awaiting
 from ._books import CancelToken, Run
 from ._drive import drive, exhaust
 from ._loop import run_loop
-from ._options import AGENT_DEFAULTS, RUN_DEFAULTS, AgentOptions, RunOptions, checked, hooks_of, parallel_of, settings_of
+from ._options import (
+    AGENT_DEFAULTS,
+    RUN_DEFAULTS,
+    AgentOptions,
+    RunOptions,
+    checked,
+    hooks_of,
+    parallel_of,
+    settings_of,
+)
 from ._perform import Blocking
 from ._results import RunResult, delivered
 from ._streams import AsyncStream, Stream
@@ -25,7 +34,6 @@ from .events import Event, Listeners
 from .memory._base import ChatMemory
 from .messages import ChatParameters, Content, SystemMessage, UserMessage
 from .models import ChatModel, from_name
-from .tools._collect import collect_tools
 from .tools._tool import Parameters
 
 __all__ = ["Agent"]
@@ -67,6 +75,8 @@ class Agent(Generic[DepsT, OutputT]):
         self._model = from_name(model) if isinstance(model, str) else model
         if not isinstance(self._model, ChatModel):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise UserError(f"model={model!r}: expected a ChatModel or a name such as 'openai:gpt-5' or 'local'")
+        from .tools._collect import collect_tools  # loads pydantic's machinery for schemas, so not at import
+
         self._settings = settings_of(chosen, collect_tools(chosen["tools"]))
         self._options = chosen
         instructions = chosen["instructions"]

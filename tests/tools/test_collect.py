@@ -12,7 +12,7 @@ from surehand.errors import UserError
 from surehand.messages import ToolCall, ToolSpec
 from surehand.tools._collect import collect_tools
 from surehand.tools._executor import programmatic_tool
-from surehand.tools._function import tool
+from surehand.tools._declare import tool
 from surehand.tools._tool import ReturnBehavior, Tool, ToolContext, ToolResult
 
 from .helpers import context, one
@@ -180,7 +180,7 @@ def test_a_mock_like_object_has_no_tools_by_accident() -> None:
         ((SPEC, Derived), ["'echo'", "Derived", "instance"]),
         (Base.inherited, ["Base.inherited", "Base().inherited"]),
     ],
-    ids=lambda value: str(value)[:30],
+    ids=lambda value: type(value).__name__,  # ids must not hold addresses: they differ between worker processes
 )
 def test_what_is_no_tool_is_refused_with_its_type_and_the_remedy(entry: Any, words: list[str]) -> None:
     with pytest.raises(UserError) as caught:

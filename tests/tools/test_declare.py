@@ -20,7 +20,7 @@ from typing_extensions import Doc, TypedDict
 from surehand.errors import UserError
 from surehand.messages import ToolSpec
 from surehand.tools._collect import collect_tools
-from surehand.tools._function import tool
+from surehand.tools._declare import tool
 from surehand.tools._signature import MemoryId
 from surehand.tools._tool import Parameters, ReturnBehavior, ToolContext
 

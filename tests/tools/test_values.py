@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from pydantic import BaseModel
 
-from surehand.tools._function import tool
+from surehand.tools._declare import tool
 from surehand.tools._signature import MISSING
 from surehand.tools._values import ValueCodec
 
@@ -85,7 +85,7 @@ def test_a_value_of_the_declared_type_comes_back_as_itself(hint: Any, value: Any
         (float, float("nan")),
         (Any, [datetime.date(2031, 5, 3)]),
     ],
-    ids=repr,
+    ids=["model", "tuple", "int_key", "subclass", "wrong_type", "no_codec", "nan", "date_in_any"],
 )
 def test_what_would_come_back_as_something_else_is_opaque(hint: Any, value: Any) -> None:
     assert ValueCodec(hint).dump(value) is None

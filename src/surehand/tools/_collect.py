@@ -13,8 +13,9 @@ from typing_extensions import TypeIs
 
 from ..errors import UserError
 from ..messages import ToolSpec, require_unique_names
+from ._declare import default_name
 from ._executor import executor_undo, programmatic_tool
-from ._function import FunctionBody, default_name, function_tool
+from ._function import FunctionBody, function_tool
 from ._options import ToolOptions, ToolRecord, UndoRecord, record_of, undo_record_of
 from ._tool import Tool
 from ._undo import make_undo
@@ -131,7 +132,7 @@ def _refuse_unbound(function: Any) -> None:
 def _add_tool(function: Any, record: ToolRecord | None, found: _Found, owner: Any = None) -> Tool:
     options = record.options if record is not None else ToolOptions()
     names: Mapping[str, Any] = record.names if record is not None else {}
-    options = dataclasses.replace(
+    options = structs.replace(
         options, probe=_bound(options.probe, owner), authorise=_bound(options.authorise, owner)
     )
     made = function_tool(function, options, names=names)

@@ -8,14 +8,10 @@ from typing import Any
 from .._codec import clean_text
 from ..errors import UserError
 from ..messages import ToolCall, ToolSpec
-from ._function import build_tool
 from ._json_text import NotJson, is_object, read_json
 from ._options import check_options
-from ._results import make_encoder
 from ._signature import MISSING, is_async_callable
 from ._tool import Repair, Repeat, ReturnBehavior, Tool, ToolContext, ToolResult, Undo
-from ._undo import make_undo
-from ._values import ValueCodec
 
 __all__ = ["ExecutorBody", "programmatic_tool"]
 
@@ -24,6 +20,9 @@ class ExecutorBody:
     """An executor as the engine sees it. It gets the raw call, so text that is no JSON object is no error here."""
 
     def __init__(self, executor: Any, name: str) -> None:
+        from ._results import make_encoder  # loads pydantic, which a program without such tools does not need
+        from ._values import ValueCodec
+
         self.executor = executor
         self._blocking, self._awaitable = _forms(executor, name)
         self._offload = bool(getattr(executor, "offload", True))
@@ -125,6 +124,8 @@ def programmatic_tool(
     if not isinstance(spec, ToolSpec):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise UserError(f"a programmatic tool needs a ToolSpec, not {type(spec).__name__}")
     given = {key: value for key, value in locals().items() if key not in ("spec", "executor")}
+    from ._function import build_tool  # loads pydantic
+
     options = check_options(given, f"tool {spec.name!r}")
     body = ExecutorBody(executor, spec.name)
     if undo is None:
@@ -136,6 +137,8 @@ def executor_undo(
     function: Callable[..., Any], made: Tool, timeout: float | None, names: Mapping[str, Any] | None = None
 ) -> Undo:
     """The undo of a tool whose parameters are known from its specification alone."""
+    from ._undo import make_undo
+
     properties = (made.spec.parameters or {}).get("properties", {})
     arguments = dict.fromkeys(properties, Any)
     return make_undo(function, tool=made.name, arguments=arguments, timeout=timeout, names=names)

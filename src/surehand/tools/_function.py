@@ -1,154 +1,28 @@
-"""``@tool`` and ``@undoes``: they leave a record on the function and give it back unchanged (spec 3).
-
-The tool itself is built when it is registered, since only then can types that are defined later be resolved.
-"""
+"""From a function to a tool: its signature and docstring become what the model sees, and a body (spec 3)."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from types import FrameType
-from typing import Any, TypeVar, overload
+from typing import Any
 
 from msgspec.structs import replace
 
 from .._codec import canonical
 from ..errors import UserError
 from ..messages import ToolSpec
+from ._declare import default_name
 from ._decode import make_decoder
 from ._docstring import read_docstring
-from ._options import (
-    TOOL_ATTRIBUTE,
-    UNDO_ATTRIBUTE,
-    ToolOptions,
-    ToolRecord,
-    UndoRecord,
-    attach,
-    check_options,
-    check_seconds,
-    record_of,
-)
+from ._options import ToolOptions
 from ._results import make_encoder, returned_type
 from ._schema import build_schema
-from ._signature import Parameter, Signature, caller, is_async_callable, local_names, plain_callable, read_signature
-from ._tool import Repair, Repeat, ReturnBehavior, Tool, ToolContext, ToolResult, Undo
+from ._signature import Parameter, Signature, is_async_callable, plain_callable, read_signature
+from ._tool import Repair, Tool, ToolContext, ToolResult, Undo
 from ._undo import injected_value
 from ._values import ValueCodec
 
-__all__ = ["FunctionBody", "canonical_arguments", "function_tool", "tool", "undoes"]
-
-FunctionT = TypeVar("FunctionT", bound="Callable[..., Any] | staticmethod[..., Any] | classmethod[Any, ..., Any]")
-
-
-# ---------------------------------------------------------------- decorators
-
-
-@overload
-def tool(fn: FunctionT, /) -> FunctionT: ...
-
-
-@overload
-def tool(
-    fn: None = None,
-    /,
-    *,
-    name: str | None = None,
-    description: str | None = None,
-    repeat: Repeat = "never",
-    timeout: float | None = None,
-    retries: int = 0,
-    exclusive: bool = False,
-    inline: bool = False,
-    max_parallel: int | None = None,
-    returns: ReturnBehavior = ReturnBehavior.TO_MODEL,
-    metadata: Mapping[str, Any] | str | None = None,
-    strict: bool | None = None,
-    undo: Callable[..., Any] | None = None,
-    undo_timeout: float | None = None,
-    probe: Callable[..., Any] | None = None,
-    authorise: Callable[..., Any] | None = None,
-) -> Callable[[FunctionT], FunctionT]: ...
-
-
-def tool(fn: Any = None, /, **options: Any) -> Any:
-    """The function, marked as a tool: the same object, which you can still call and test as before (spec 3.3).
-
-    The model sees the function's name, its docstring, and its parameters' types, defaults and descriptions.
-    A parameter of type ``ToolContext`` or ``Parameters``, or one marked ``Annotated[…, MemoryId]``, is filled by
-    surehand and hidden from the model. The options:
-
-    - ``name``, ``description``: instead of the function's own; blank counts as unset.
-    - ``repeat``: may a call be repeated when nobody knows whether it happened? ``"safe"`` for reads,
-      ``"with_key"`` if the service behind takes ``ctx.idempotency_key``, else ``"never"``.
-    - ``timeout``: seconds for one attempt. ``retries``: further attempts, not for ``repeat="never"``.
-    - ``exclusive``: never at the same time as another tool of the run. ``max_parallel``: calls at the same time.
-    - ``inline``: the body is trivial and runs where the loop runs.
-    - ``returns``: what happens after the round, see ``ReturnBehavior``.
-    - ``metadata``: a dict for the application. ``strict``: ask the provider to enforce the schema.
-    - ``undo``, ``undo_timeout``: how to undo a call, as with ``@undoes``.
-    - ``probe``: answers whether a call happened. ``authorise``: asked before every call.
-
-    Raises ``UserError`` for options that cannot be kept.
-    """
-    names = set(ToolOptions.__dataclass_fields__)
-    if unknown := sorted(set(options) - names):
-        raise UserError(f"@tool has no option {unknown[0]!r}; it takes {', '.join(sorted(names))}")
-    if fn is not None:
-        return _marked(fn, options, caller())
-
-    def mark(function: Any) -> Any:
-        return _marked(function, options, caller())
-
-    return mark
-
-
-def _marked(function: Any, options: Mapping[str, Any], frame: FrameType | None) -> Any:
-    inner = getattr(function, "__func__", function)
-    if isinstance(inner, type) or not callable(inner):
-        raise UserError(f"@tool stands before a function or a method, not before {inner!r}")
-    checked = check_options(options, f"tool {default_name(inner)!r}")
-    attach(function, TOOL_ATTRIBUTE, ToolRecord(checked, local_names(inner, frame)))
-    return function
-
-
-def undoes(target: Callable[..., Any] | str, *, timeout: float | None = None) -> Callable[[FunctionT], FunctionT]:
-    """The function, marked as the undo of ``target``: a function with ``@tool``, or a tool's name (spec 11.1).
-
-    It takes what the tool returned; or one ``ToolExecution``; or parameters with the tool's own names, to get its
-    arguments again; or nothing. A ``ToolContext`` parameter may be added to each. ``timeout`` is in seconds for one
-    attempt. Raises ``UserError`` if the target is no tool or has an undo already.
-    """
-
-    def mark(function: FunctionT) -> FunctionT:
-        inner = getattr(function, "__func__", function)
-        label = f"@undoes on {default_name(inner)!r}"
-        check_seconds(timeout, "timeout", label)
-        record = target if isinstance(target, str) else record_of(target)
-        if record is None or (isinstance(record, str) and not record.strip()):
-            raise UserError(f"{label}: {target!r} is not a tool; put @tool on it first, or give the tool's name")
-        name = record if isinstance(record, str) else record.options.name or default_name(target)
-        if isinstance(record, ToolRecord):
-            _set_undo(record, function, name, label)
-        attach(function, UNDO_ATTRIBUTE, UndoRecord(record, name, timeout, local_names(inner, caller())))
-        return function
-
-    return mark
-
-
-def _set_undo(record: ToolRecord, function: Any, name: str, label: str) -> None:
-    other = record.undo or record.options.undo
-    if other is not None and other is not function:
-        raise UserError(f"{label}: the tool {name!r} has an undo already, {default_name(other)!r}; keep one of them")
-    record.undo = function
-
-
-def default_name(function: Any) -> str:
-    """The name of the function, or of what is inside a partial, or of the object's type."""
-    while hasattr(function, "func") and hasattr(function, "keywords"):
-        function = function.func
-    function = getattr(function, "__func__", function)
-    return getattr(function, "__name__", None) or type(function).__name__
-
+__all__ = ["FunctionBody", "canonical_arguments", "function_tool"]
 
 # ---------------------------------------------------------------- bodies
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct
 
 from ..errors import UserError
 from ._tool import Repeat, ReturnBehavior
@@ -28,8 +29,7 @@ TOOL_ATTRIBUTE = "__surehand_tool__"
 UNDO_ATTRIBUTE = "__surehand_undo__"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolOptions:
+class ToolOptions(Struct, frozen=True, kw_only=True, eq=False):
     """The options of ``@tool``; see there."""
 
     name: str | None = None
@@ -41,7 +41,7 @@ class ToolOptions:
     inline: bool = False
     max_parallel: int | None = None
     returns: ReturnBehavior = ReturnBehavior.TO_MODEL
-    metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    metadata: Mapping[str, Any] = {}
     strict: bool | None = None
     undo: Callable[..., Any] | None = None
     undo_timeout: float | None = None
@@ -49,8 +49,7 @@ class ToolOptions:
     authorise: Callable[..., Any] | None = None
 
 
-@dataclass(slots=True)
-class ToolRecord:
+class ToolRecord(Struct, eq=False):
     """What is attached to a function by ``@tool``. ``undo`` is set later, by ``@undoes``.
 
     It does not hold the function: a decorator around it copies the record, and then the outer function is the tool.
@@ -61,8 +60,7 @@ class ToolRecord:
     undo: Callable[..., Any] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class UndoRecord:
+class UndoRecord(Struct, frozen=True, eq=False):
     """What is attached to a function by ``@undoes``: the record, or else the model-visible name, of its tool."""
 
     target: ToolRecord | str

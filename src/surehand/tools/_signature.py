@@ -8,11 +8,11 @@ import re
 import types
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import FrameType
 from typing import Annotated, Any, Literal, TypeAlias, get_args, get_origin
 
 import typing_extensions
+from msgspec import Struct
 from typing_extensions import TypeIs
 
 from ..errors import UserError
@@ -41,8 +41,7 @@ class MemoryId:
     """Marks a parameter that gets the memory id of the run: ``user: Annotated[str, MemoryId]`` (spec 3.5.1)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Parameter:
+class Parameter(Struct, frozen=True, eq=False):
     """One parameter: its resolved type, its default (or ``MISSING``), and what fills it if the model does not."""
 
     name: str
@@ -52,8 +51,7 @@ class Parameter:
     injected: Injected | None
 
 
-@dataclass(frozen=True, slots=True)
-class Signature:
+class Signature(Struct, frozen=True, eq=False):
     """The parameters in order, and the declared type of what comes back (or ``MISSING``)."""
 
     parameters: tuple[Parameter, ...]
