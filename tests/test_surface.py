@@ -27,12 +27,12 @@ every_module = pytest.mark.parametrize("module", FILES)
 
 # The layers, lowest first. A name stands for the module and everything below it that has no entry of its own.
 LAYERS = (
-    ("messages", "errors", "_codec"),
+    ("messages", "contents", "errors", "_codec"),
     ("events", "_effects", "policies", "_ledger", "_books", "tools"),
-    ("_loop", "_call", "_giveup", "_schedule"),
-    ("_colour", "_outbox", "_drive", "_perform", "_aperform", "models._base"),
+    ("_loop", "_call", "_attempt", "_giveup", "_undoing", "_schedule"),
+    ("_colour", "_interrupts", "_outbox", "_drive", "_pieces", "_perform", "_aperform", "_supervise", "models._base"),
     ("models", "memory", "durable", "mcp", "telemetry"),
-    ("service", "agent", "_runs", "assistant", "testing"),
+    ("service", "agent", "_options", "_results", "_streams", "_callbacks", "assistant", "testing"),
     ("", "cli", "studio", "demo", "__main__"),  # "" is surehand/__init__.py: only a shell may import from it
 )
 LAYER_OF = {name: number for number, names in enumerate(LAYERS) for name in names}

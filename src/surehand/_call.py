@@ -1,51 +1,24 @@
 """One tool call, from the model's request to its record: the core that every mode runs, unchanged.
 
-Lookup, hooks, decoding, authorisation, attempts, error policy and ledger are written here and nowhere else.
-No I/O: what has to be done outside is awaited as an effect.
+Hooks, books and ledger are kept here; how the call itself ends is found out in ``_attempt``. No I/O.
 """
 
 from __future__ import annotations
 
-import contextlib
 from typing import Any
 
-from msgspec import Struct
-from msgspec.structs import replace
-
+from ._attempt import Ended, Interrupted, gave_up, outcome_of
 from ._books import Round, Run
 from ._codec import canonical
-from ._effects import Await, Core, Offload, RunBody, RunUndo, Thrown, told, unwrapped
+from ._effects import Await, unwrapped
 from ._ledger import Entry
-from .errors import (
-    AsyncNotSupportedError,
-    Suspended,
-    ToolArgumentsError,
-    ToolError,
-    ToolExecutionError,
-    ToolTimeout,
-    UserError,
-)
-from .events import ArgumentRepaired, ToolFinished, ToolProgress, ToolStarted, ToolUndone
-from .messages import ToolCall, ToolMessage
-from .policies import ErrorHandler, UndoPolicy, tell_safely
-from .tools._tool import Absent, Happened, Outcome, Tool, ToolContext, ToolExecution, ToolResult, UndoOutcome, Unknown
+from ._undoing import undo_entry, undo_late
+from .errors import UserError
+from .events import ToolFinished
+from .messages import ToolCall
+from .tools._tool import Outcome, ToolExecution, ToolResult
 
 __all__ = ["Interrupted", "execute", "undo_entry"]
-
-
-class Interrupted(BaseException):
-    """A driver says that a body was interrupted from outside (a loop that shuts down): nobody knows how far it got."""
-
-
-class Ended(Struct, eq=False):
-    """How a call ended, before its record is made. ``failure`` gives the run up; ``error`` is what went wrong."""
-
-    outcome: Outcome
-    result: ToolResult
-    tool: Tool | None = None
-    arguments: dict[str, Any] | None = None
-    error: BaseException | None = None
-    failure: BaseException | None = None
 
 
 async def execute(run: Run, round_: Round, slot: int) -> None:
@@ -56,16 +29,16 @@ async def execute(run: Run, round_: Round, slot: int) -> None:
     try:
         if hooks.before:
             stopped, call = await _before(run, call, key)
-            ended = stopped or await _settle(run, call, key)
+            ended = stopped or await outcome_of(run, call, key)
         else:
-            ended = await _settle(run, call, key)
+            ended = await outcome_of(run, call, key)
     except BaseException as raised:
         failure = unwrapped(raised)
-        ended = Ended(Outcome.NOT_RUN, _gave_up(call), error=failure, failure=failure)
+        ended = Ended(Outcome.NOT_RUN, gave_up(call), error=failure, failure=failure)
     execution = ToolExecution(call, ended.result, key, ended.outcome, started, run.now())
     execution, late, homeless = _enter(run, execution, ended)
     if homeless is not None:
-        await _undo_late(run, homeless)
+        await undo_late(run, homeless)
     if ended.error is not None:
         round_.errors[slot] = ended.error
     if ended.failure is not None:  # before the hooks: what they raise comes second
@@ -76,10 +49,6 @@ async def execute(run: Run, round_: Round, slot: int) -> None:
     round_.records[slot] = execution
     if run.listening:
         _report(run, round_, slot, ToolFinished(run_id=run.run_id, path=run.path, execution=execution, late=late))
-
-
-def _gave_up(call: ToolCall) -> ToolResult:
-    return ToolResult.error(f"The run was given up while {call.name!r} was called.")
 
 
 def _enter(
@@ -134,289 +103,9 @@ async def _after(run: Run, round_: Round, slot: int, execution: ToolExecution[An
             round_.stopped = True
 
 
-# ---------------------------------------------------------------- up to the body
-
-
-class _Job(Struct, eq=False):
-    """One call on its way through its body: what every step below needs to know."""
-
-    run: Run
-    tool: Tool
-    call: ToolCall
-    key: str
-    same_as: str  # the key of an identical earlier call whose outcome is unknown, or our own
-    arguments: dict[str, Any]
-    entered: bool = False  # whether the body was, in any attempt
-
-    def context(self, attempt: int = 1, deadline: float | None = None) -> ToolContext[Any]:
-        return self.run.context(self.call, self.same_as, attempt=attempt, deadline=deadline, report=self.report)
-
-    def report(self, value: Any) -> None:
-        run = self.run
-        if run.listening:
-            run.emit(ToolProgress(run_id=run.run_id, path=run.path, key=self.key, call=self.call, value=value))
-
-    def ended(
-        self,
-        outcome: Outcome,
-        result: ToolResult,
-        error: BaseException | None = None,
-        failure: BaseException | None = None,
-    ) -> Ended:
-        return Ended(outcome, result, self.tool, self.arguments, error, failure)
-
-    def late(self, value: Any, error: BaseException | None) -> Core[None]:
-        return _late_finish(self, value, error)
-
-
-async def _settle(run: Run, call: ToolCall, key: str) -> Ended:
-    tool = run.settings.tools.get(call.name)
-    if tool is None:
-        return await _unknown_name(run, call)
-    try:
-        arguments, repairs = tool.body.decode(call.arguments)
-    except ToolArgumentsError as error:
-        return await _handled(
-            _Job(run, tool, call, key, key, {}), Outcome.REJECTED, run.settings.errors.arguments, error
-        )
-    job = _Job(run, tool, call, key, key, arguments)
-    if repairs and run.listening:
-        for repair in repairs:
-            run.emit(ArgumentRepaired(run_id=run.run_id, path=run.path, call=call, repair=repair))
-    for authorise in (run.settings.authorise, tool.authorise):
-        if authorise is not None and (denied := await _denied(job, authorise)) is not None:
-            return job.ended(Outcome.DENIED, denied)
-    if run.unknown_calls:
-        # A model that asks again while we do not know must not cause a second effect (design 3).
-        job.same_as = run.unknown_calls.get((tool.name, canonical(arguments)), key)
-        if job.same_as != key and tool.repeat == "never":
-            return job.ended(Outcome.DENIED, _may_have_happened(call, "An identical call"))
-    return await _attempts(job)
-
-
-def _may_have_happened(call: ToolCall, what: str) -> ToolResult:
-    return ToolResult.error(f"{what} of {call.name!r} may have happened; it is not known. Do not repeat it.")
-
-
-async def _unknown_name(run: Run, call: ToolCall) -> Ended:
-    names = tuple(spec.name for spec in run.settings.specs)
-    answer = await told(run.settings.errors.unknown_name, call, names)
-    match answer:
-        case str():
-            result = ToolResult.error(answer)
-        case ToolResult():
-            result = answer
-        case ToolMessage():
-            # An answer that does not say whether it is an error is one: nothing was done (spec 10.2, D-24).
-            is_error = True if answer.is_error is None else answer.is_error
-            result = ToolResult(answer.contents, None, is_error, answer.attributes)
-        case _:
-            raise UserError(f"unknown_name handler returned {answer!r}; expected text, a ToolResult or a ToolMessage")
-    return Ended(Outcome.REJECTED, result)
-
-
-async def _denied(job: _Job, authorise: Any) -> ToolResult | None:
-    answer = authorise(job.context(), job.arguments)
-    if hasattr(answer, "__await__"):
-        answer = await Await(answer)
-    if answer is True:
-        return None
-    if answer is False:
-        return ToolResult.error(f"The call of {job.call.name!r} was not allowed. It did not run.")
-    if isinstance(answer, str):
-        return ToolResult.error(answer)
-    raise UserError(f"authorise={authorise!r} returned {answer!r}; expected True, False, or text that says why not")
-
-
-# ---------------------------------------------------------------- the body and its outcome (design 5)
-
-
-async def _attempts(job: _Job) -> Ended:
-    try:
-        return await _tries(job)
-    except BaseException as raised:
-        if not job.entered:
-            raise
-        # A probe, a listener or an interrupt broke off what came after the body: that does not take it back.
-        failure = unwrapped(raised)
-        return job.ended(Outcome.UNKNOWN, _may_have_happened(job.call, "This call"), failure, failure=failure)
-
-
-async def _tries(job: _Job) -> Ended:
-    run, tool, attempt = job.run, job.tool, 1
-    doubt: BaseException | None = None  # why an earlier attempt may have happened
-    while True:
-        context = None
-        if tool.body.wants_context:
-            deadline = None if tool.timeout is None else run.now() + tool.timeout
-            context = job.context(attempt, deadline)
-        if run.listening:
-            run.emit(ToolStarted(run_id=run.run_id, path=run.path, key=job.key, call=job.call, attempt=attempt))
-        try:
-            value = await RunBody(tool, job.arguments, context, job.late)
-        except BaseException as raised:
-            if isinstance(raised, Thrown) and not raised.begun and doubt is None:
-                raise
-            job.entered = True
-            error = unwrapped(raised)
-            if attempt > tool.retries or not _may_retry(tool, error) or run.token.is_cancelled:
-                return await _after_error(job, _decisive(tool, error, doubt))
-            doubt = error
-            attempt += 1
-        else:
-            job.entered = True
-            ended = _done(job, value)
-            return ended if ended.error is None else await _unshowable(job, ended, value)
-
-
-async def _unshowable(job: _Job, ended: Ended, value: Any) -> Ended:
-    """A value that cannot be encoded is the execution handler's affair too (spec 5.2); the call stays done."""
-    handler, error = job.run.settings.errors.execution, ended.error
-    if handler is None or error is None:
-        return ended
-    handled = await _handled(job, Outcome.DONE, handler, error)
-    handled.result = replace(handled.result, value=value)  # an undo may need what the body returned
-    return handled
-
-
-def _decisive(tool: Tool, error: BaseException, doubt: BaseException | None) -> BaseException:
-    # "Nothing happened" is said of one attempt; it does not speak for an earlier one that may have happened.
-    definite = isinstance(error, ToolError | ToolArgumentsError | AsyncNotSupportedError)
-    return doubt if doubt is not None and definite and tool.repeat == "with_key" else error
-
-
-def _may_retry(tool: Tool, error: BaseException) -> bool:
-    return tool.repeat != "never" and isinstance(error, Exception) and not isinstance(error, ToolError)
-
-
-def _done(job: _Job, value: Any) -> Ended:
-    try:
-        return job.ended(Outcome.DONE, job.tool.body.encode(value))
-    except Exception as error:
-        # The effect is real although nobody can read the value: it stays done, and can be undone.
-        what = f"{type(value).__name__} cannot be encoded"
-        text = f"Tool {job.call.name!r} did run, but its result cannot be shown: {what}. Do not repeat the call."
-        return job.ended(Outcome.DONE, replace(ToolResult.error(text), value=value), error)
-
-
-async def _after_error(job: _Job, error: BaseException) -> Ended:
-    tool, errors = job.tool, job.run.settings.errors
-    if isinstance(error, KeyboardInterrupt | Interrupted | Suspended):
-        return job.ended(Outcome.UNKNOWN, _may_have_happened(job.call, "This call"), error, failure=error)
-    if isinstance(error, ToolError):
-        return await _handled(job, Outcome.FAILED, errors.tool_error, error)
-    if isinstance(error, ToolArgumentsError) and tool.body.raises_argument_errors:
-        return await _handled(job, Outcome.REJECTED, errors.arguments, error)
-    if isinstance(error, AsyncNotSupportedError):
-        return job.ended(Outcome.REJECTED, _gave_up(job.call), error, failure=error)
-    error = _showable(tool, error)
-    if tool.repeat == "safe":
-        return await _handled(job, Outcome.FAILED, errors.execution or tell_safely, error)
-    match await _probed(job):
-        case Happened(value):
-            return _done(job, value)
-        case Absent():
-            return await _handled(job, Outcome.FAILED, errors.execution or tell_safely, error)
-        case _:
-            return await _unknown(job, error)
-
-
-def _showable(tool: Tool, error: BaseException) -> BaseException:
-    if isinstance(error, Exception):
-        return error
-    # SystemExit, GeneratorExit or a CancelledError of the body's own must not end the host or look like our
-    # cancellation (spec 9.9, 12.8).
-    wrapped = ToolExecutionError(f"tool {tool.name!r} raised {type(error).__name__}: {error}")
-    wrapped.__cause__ = error
-    return wrapped
-
-
-async def _probed(job: _Job) -> Any:
-    if job.tool.probe is None:
-        return Unknown()
-    try:
-        return await Offload(job.tool.probe, (job.context(), job.arguments))
-    except Exception:
-        return Unknown()  # a probe that fails cannot tell
-
-
-async def _unknown(job: _Job, error: BaseException) -> Ended:
-    handler = job.run.settings.errors.execution
-    if handler is not None:
-        return await _handled(job, Outcome.UNKNOWN, handler, error)
-    ended = job.ended(Outcome.UNKNOWN, _may_have_happened(job.call, "This call"), error)
-    if not isinstance(error, ToolTimeout):
-        ended.failure = error
-    return ended
-
-
-async def _handled(job: _Job, outcome: Outcome, handler: ErrorHandler, error: BaseException) -> Ended:
-    """What the handler makes of the error: a text for the model, or the end of the run (spec 9.2, 9.5)."""
-    try:
-        answer = await told(handler, error, job.run.error_context(job.call, error))
-        result = ToolResult.error(answer) if isinstance(answer, str) else answer
-        if not isinstance(result, ToolResult):
-            raise UserError(f"error handler {handler!r} returned {answer!r}; expected text or a ToolResult")
-    except BaseException as raised:
-        failure = unwrapped(raised)
-        if failure is not error and failure.__cause__ is None:
-            failure.__cause__ = error  # the tool's own error must stay findable behind the handler's
-        return job.ended(outcome, _gave_up(job.call), error, failure=failure)
-    return job.ended(outcome, result if result.is_error else replace(result, is_error=True), error)
-
-
-# ---------------------------------------------------------------- undo, and what finishes late
-
-
-async def undo_entry(run: Run, entry: Entry) -> ToolExecution[Any]:
-    """Undo one finished call, once; gives its execution, which tells whether it worked. Never raises."""
-    error: BaseException | None = None
-    try:
-        await RunUndo(entry, run.settings.undo_timeout)
-    except BaseException as raised:
-        error = unwrapped(raised)
-    outcome = UndoOutcome(None if error is None else _said(error), run.now())
-    if isinstance(error, KeyboardInterrupt):
-        run.interrupt = error  # raised again once everything else is undone
-    return run.mark_undo(entry.execution.key, outcome) or replace(entry.execution, undo=outcome)
-
-
-def _said(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-
-
-async def _undo_late(run: Run, entry: Entry) -> None:
-    """A call finished after its run had been closed: undo it now if the run was given up (spec 12.3)."""
-    if run.given_up and run.settings.undo is not UndoPolicy.OFF:
-        execution = await undo_entry(run, entry)
-        _quietly(run, ToolUndone(run_id=run.run_id, path=run.path, execution=execution, reason=run.undo_reason))
-
-
-async def _late_finish(job: _Job, value: Any, error: BaseException | None) -> None:
-    """A body finished after its call had been answered as unknown: now it is known (spec 12.3)."""
-    if error is not None:
-        return
-    run = job.run
-    execution = run.finish_late(job.key, _done(job, value).result)
-    if execution is None:
-        return
-    run.unknown_calls.pop((job.tool.name, canonical(job.arguments)), None)
-    if job.tool.undo is not None:
-        entry = Entry(job.tool, execution, job.arguments, job.context())
-        if not run.ledger.add(entry):
-            await _undo_late(run, entry)
-    _quietly(run, ToolFinished(run_id=run.run_id, path=run.path, execution=execution, late=True))
-
-
 def _report(run: Run, round_: Round, slot: int, event: Any) -> None:
     try:
         run.emit(event)
     except BaseException as failure:  # a listener that is allowed to stop the run
         round_.failures.setdefault(slot, failure)
         round_.stopped = True
-
-
-def _quietly(run: Run, event: Any) -> None:
-    if run.listening:
-        with contextlib.suppress(Exception):
-            run.emit(event)

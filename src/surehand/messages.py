@@ -11,10 +11,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 import msgspec
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
-from ._codec import JsonValue, PydanticField, from_json, to_json
+from ._codec import JsonValue, from_json, to_json
+from .contents import (
+    AudioContent,
+    Content,
+    ImageContent,
+    PdfContent,
+    TextContent,
+    Value,
+    VideoContent,
+    text_of,
+)
 from .errors import UserError
 
 __all__ = [
@@ -56,67 +66,10 @@ __all__ = [
 _NO_ATTRIBUTES: Mapping[str, Any] = {}
 
 
-class _Value(PydanticField, Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=False):
-    """Base of our values: frozen, equal by content, usable as a field of a pydantic model."""
-
-
-# ---------------------------------------------------------------- contents (spec 2.2)
-
-
-class TextContent(_Value, frozen=True, tag_field="type", tag="text"):
-    """Plain text."""
-
-    text: str
-
-
-class _Media(_Value, frozen=True):
-    """Something that is not text: exactly one of ``url`` and ``data`` (base64 text, with ``mime_type``)."""
-
-    url: str | None = None
-    data: str | None = None
-    mime_type: str | None = None
-
-    def __post_init__(self) -> None:
-        if (self.url is None) == (self.data is None):
-            raise UserError(f"{type(self).__name__} takes exactly one of url= and data= (base64 text)")
-        if self.data is not None and not self.mime_type:
-            raise UserError(f"{type(self).__name__}(data=…) needs mime_type=, for example 'image/png'")
-
-
-class ImageContent(_Media, frozen=True, tag_field="type", tag="image"):
-    """An image, by address or as base64 text; ``detail`` is a hint to the provider."""
-
-    detail: Literal["low", "high", "auto"] = "low"
-    revised_prompt: str | None = None
-
-
-class AudioContent(_Media, frozen=True, tag_field="type", tag="audio"):
-    """Sound, by address or as base64 text."""
-
-
-class VideoContent(_Media, frozen=True, tag_field="type", tag="video"):
-    """Moving pictures, by address or as base64 text."""
-
-
-class PdfContent(_Media, frozen=True, tag_field="type", tag="pdf"):
-    """A PDF document, by address or as base64 text."""
-
-
-Content: TypeAlias = TextContent | ImageContent | AudioContent | VideoContent | PdfContent
-
-
-def text_of(contents: Sequence[Content]) -> str:
-    """The text of exactly one text content; anything else raises ``UserError`` (spec 2.1.3, 2.1.5)."""
-    if len(contents) == 1 and isinstance(contents[0], TextContent):
-        return contents[0].text
-    kinds = [type(content).__name__ for content in contents]
-    raise UserError(f"expected exactly one TextContent, found {kinds!r}; read .contents instead")
-
-
 # ---------------------------------------------------------------- tools as the model sees them (spec 2.3, 2.4)
 
 
-class ToolSpec(_Value, frozen=True):
+class ToolSpec(Value, frozen=True):
     """What a model is told about a tool (spec 2.3).
 
     ``parameters`` is a JSON schema of type object, or ``None`` for a tool without parameters. ``metadata`` is
@@ -134,7 +87,7 @@ class ToolSpec(_Value, frozen=True):
         return hash((self.name, self.description))
 
 
-class ToolCall(_Value, frozen=True):
+class ToolCall(Value, frozen=True):
     """One call that a model asks for (spec 2.4.1): ``arguments`` is the raw text, normally a JSON object.
 
     ``id`` may be missing, repeated or reused: nothing in surehand relies on it. A call that the provider has
@@ -159,7 +112,7 @@ def require_unique_names(specs: Iterable[ToolSpec]) -> None:
 # ---------------------------------------------------------------- messages (spec 2.1)
 
 
-class SystemMessage(_Value, frozen=True, tag_field="type", tag="system"):
+class SystemMessage(Value, frozen=True, tag_field="type", tag="system"):
     """Instructions to the model; never empty."""
 
     text: str
@@ -169,7 +122,7 @@ class SystemMessage(_Value, frozen=True, tag_field="type", tag="system"):
             raise UserError("SystemMessage needs a text that is not empty")
 
 
-class UserMessage(_Value, frozen=True, tag_field="type", tag="user"):
+class UserMessage(Value, frozen=True, tag_field="type", tag="user"):
     """What the user says: one or more contents. ``UserMessage.of("text")`` is the short form."""
 
     contents: tuple[Content, ...]
@@ -191,7 +144,7 @@ class UserMessage(_Value, frozen=True, tag_field="type", tag="user"):
         return text_of(self.contents)
 
 
-class AssistantMessage(_Value, frozen=True, tag_field="type", tag="assistant"):
+class AssistantMessage(Value, frozen=True, tag_field="type", tag="assistant"):
     """What the model said: text, reasoning, tool calls; all may be absent (spec 2.1.4)."""
 
     text: str | None = None
@@ -205,7 +158,7 @@ class AssistantMessage(_Value, frozen=True, tag_field="type", tag="assistant"):
         return bool(self.tool_calls)
 
 
-class ToolMessage(_Value, frozen=True, tag_field="type", tag="tool"):
+class ToolMessage(Value, frozen=True, tag_field="type", tag="tool"):
     """The result of one call, as the model reads it (spec 2.1.5). ``is_error`` may be unknown (``None``)."""
 
     call_id: str | None
@@ -229,13 +182,14 @@ class ToolMessage(_Value, frozen=True, tag_field="type", tag="tool"):
         return text_of(self.contents)
 
 
-class CustomMessage(_Value, frozen=True, tag_field="type", tag="custom"):
+class CustomMessage(Value, frozen=True, tag_field="type", tag="custom"):
     """A message of the application's own: attributes only, never sent to a model (spec 2.1.6)."""
 
     attributes: Mapping[str, Any] = _NO_ATTRIBUTES
 
 
 Message: TypeAlias = SystemMessage | UserMessage | AssistantMessage | ToolMessage | CustomMessage
+"""Any message of a conversation (spec 2.1.1)."""
 
 
 def replace_last_user(messages: Sequence[Message], replacement: UserMessage | None) -> Sequence[Message]:
@@ -276,7 +230,7 @@ def _add(left: int | None, right: int | None) -> int | None:
     return None if left is None and right is None else (left or 0) + (right or 0)
 
 
-class Usage(_Value, frozen=True):
+class Usage(Value, frozen=True):
     """Tokens spent (spec 2.5). Counts may be unknown (``None``); ``total`` defaults to input plus output.
 
     ``extras`` holds what a provider counts besides, such as ``cached`` or ``reasoning`` tokens.
@@ -326,7 +280,7 @@ class FinishReason(enum.Enum):
     OTHER = "other"
 
 
-class ResponseFormat(_Value, frozen=True):
+class ResponseFormat(Value, frozen=True):
     """The form of the answer: text, or JSON with an optional schema."""
 
     kind: Literal["text", "json"] = "text"
@@ -334,7 +288,7 @@ class ResponseFormat(_Value, frozen=True):
     name: str | None = None
 
 
-class ChatParameters(_Value, frozen=True):
+class ChatParameters(Value, frozen=True):
     """Settings of one model call; a field that is ``UNSET`` leaves the choice to someone else (spec 2.6.2).
 
     ``tools=()`` says "no tools", which is not the same as leaving ``tools`` unset (spec 2.6.4).
@@ -368,7 +322,7 @@ class ChatParameters(_Value, frozen=True):
         return other.override_with(self)
 
 
-class ChatRequest(_Value, frozen=True):
+class ChatRequest(Value, frozen=True):
     """What is sent to a model: at least one message, and parameters (spec 2.6.1)."""
 
     messages: tuple[Message, ...]
@@ -384,7 +338,7 @@ class ChatRequest(_Value, frozen=True):
         return self.parameters.tools or ()
 
 
-class ChatResponse(_Value, frozen=True):
+class ChatResponse(Value, frozen=True):
     """One reply of a model, with what is known about it (spec 2.7.1)."""
 
     message: AssistantMessage
@@ -397,19 +351,19 @@ class ChatResponse(_Value, frozen=True):
 # ---------------------------------------------------------------- what a streaming model yields (spec 2.7.2)
 
 
-class TextPiece(_Value, frozen=True, tag_field="type", tag="text"):
+class TextPiece(Value, frozen=True, tag_field="type", tag="text"):
     """A piece of the answer's text."""
 
     text: str
 
 
-class ReasoningPiece(_Value, frozen=True, tag_field="type", tag="reasoning"):
+class ReasoningPiece(Value, frozen=True, tag_field="type", tag="reasoning"):
     """A piece of the model's reasoning."""
 
     text: str
 
 
-class ToolCallPiece(_Value, frozen=True, tag_field="type", tag="call_piece"):
+class ToolCallPiece(Value, frozen=True, tag_field="type", tag="call_piece"):
     """A piece of a call's arguments; ``index`` tells which call of the reply it belongs to."""
 
     index: int
@@ -418,23 +372,24 @@ class ToolCallPiece(_Value, frozen=True, tag_field="type", tag="call_piece"):
     arguments: str
 
 
-class ToolCallReady(_Value, frozen=True, tag_field="type", tag="call"):
+class ToolCallReady(Value, frozen=True, tag_field="type", tag="call"):
     """A call whose arguments are complete, although the reply may go on."""
 
     index: int
     call: ToolCall
 
 
-class ProviderEvent(_Value, frozen=True, tag_field="type", tag="provider"):
+class ProviderEvent(Value, frozen=True, tag_field="type", tag="provider"):
     """Something a provider sent for which there is no name of ours."""
 
     raw: JsonValue
 
 
-class ResponseDone(_Value, frozen=True, tag_field="type", tag="done"):
+class ResponseDone(Value, frozen=True, tag_field="type", tag="done"):
     """The end of the reply: always the last piece, exactly once, with the whole response."""
 
     response: ChatResponse
 
 
 StreamPiece: TypeAlias = TextPiece | ReasoningPiece | ToolCallPiece | ToolCallReady | ProviderEvent | ResponseDone
+"""Anything that a streaming model yields (spec 2.7.2)."""
