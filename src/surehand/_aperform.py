@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from ._books import Round, Run
 from ._call import Interrupted
-from ._colour import contained, is_async_callable, pool, uncarried
+from ._colour import contained, from_thread, is_async_callable, outcome_of, pool
 from ._drive import adrive, drive, exhaust
 from ._effects import (
     Await,
@@ -191,10 +191,10 @@ class Awaiting:
     async def _on_a_thread(self, effect: RunBody) -> Any:
         future = self._offload(effect)
         try:
-            return await asyncio.wrap_future(future)
+            return await from_thread(future)
         except asyncio.CancelledError as error:
             if not _uncancel():
-                raise  # the body's own
+                return future.result()  # the body's own
             self._run.token.cancel()  # a loop that shuts down; the thread goes on, and so it drains
             if future.cancelled():
                 raise Thrown(error, begun=False) from None
@@ -212,7 +212,7 @@ class Awaiting:
             waiter.add_done_callback(_seen)
             self._watch(future, effect)
             raise Interrupted(f"tool {effect.tool.name!r} was still running when the event loop was shut down")
-        return waiter.result()
+        return future.result()
 
     def _offload(self, effect: RunBody) -> Future[Any]:
         body = effect.tool.body
@@ -242,7 +242,7 @@ class Awaiting:
                 self._watch(watched, effect)
         if not done:
             raise ToolTimeout(f"tool {effect.tool.name!r} did not finish within its timeout of {timeout} s")
-        value = _result_of(task)
+        value = outcome_of(watched)
         return await value if hasattr(value, "__await__") else value
 
     def _watch(self, future: Any, effect: RunBody) -> None:
@@ -294,7 +294,7 @@ class Awaiting:
                 _uncancel()  # an undo that has begun is finished, however often its run is cancelled
         if task.cancelled():
             raise ToolTimeout(f"undoing {name!r} was interrupted; it may have happened")
-        value = _result_of(task)
+        value = outcome_of(task)
         if hasattr(value, "__await__"):
             await self._finish_undo(self._loop.create_task(contained(value)), name, timeout)
 
@@ -306,7 +306,7 @@ class Awaiting:
     async def _offload_function(self, effect: Offload) -> Any:
         if is_async_callable(effect.function):
             return await effect.function(*effect.args)
-        value = await asyncio.wrap_future(pool().submit(effect.function, *effect.args))
+        value = await from_thread(pool().submit(effect.function, *effect.args))
         return await value if hasattr(value, "__await__") else value
 
     async def _use_memory(self, effect: UseMemory) -> Any:
@@ -321,7 +321,7 @@ class Awaiting:
                 f"memory {type(memory).__name__} is bound to its thread (offload = False) and has no a{operation}(); "
                 "give it one, or use run() or stream()"
             )
-        value = await asyncio.wrap_future(pool().submit(getattr(memory, operation), *effect.args))
+        value = await from_thread(pool().submit(getattr(memory, operation), *effect.args))
         return await value if hasattr(value, "__await__") else value
 
     performers: ClassVar[Mapping[type[Effect[Any]], Callable[[Any, Any], Awaitable[Any]]]] = {
@@ -357,13 +357,6 @@ def _uncancel() -> bool:
         task.uncancel()
         cancelled = True
     return cancelled
-
-
-def _result_of(task: asyncio.Future[Any]) -> Any:
-    try:
-        return task.result()
-    except BaseException as error:
-        raise uncarried(error) from error.__cause__
 
 
 async def _settled(value: Any) -> Any:

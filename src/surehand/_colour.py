@@ -19,10 +19,21 @@ import os
 import queue
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from concurrent.futures import CancelledError as FutureCancelledError
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-__all__ = ["DaemonPool", "Portal", "contained", "pool", "portal", "run_in_pool", "set_pool_size", "uncarried"]
+__all__ = [
+    "DaemonPool",
+    "Portal",
+    "contained",
+    "from_thread",
+    "outcome_of",
+    "pool",
+    "portal",
+    "run_in_pool",
+    "set_pool_size",
+]
 
 T = TypeVar("T")
 
@@ -99,7 +110,7 @@ class Portal:
             return Portal(self._depth + 1).call(awaitable)
         future = self.submit(awaitable)
         try:
-            return future.result()
+            return outcome_of(future)
         except BaseException:
             future.cancel()
             raise
@@ -133,11 +144,12 @@ async def _inside(awaitable: Awaitable[T], hops: tuple[int, int]) -> T:
 async def contained(awaitable: Awaitable[T]) -> T:
     """Await it inside a task without letting KeyboardInterrupt or SystemExit tear down the task's event loop.
 
-    A CancelledError of its own does not look like a cancellation of the task either.
+    A CancelledError of its own does not look like a cancellation of the task either, and errors of which futures
+    make others on their way keep their identity.
     """
     try:
         return await awaitable
-    except (KeyboardInterrupt, SystemExit) as error:
+    except (KeyboardInterrupt, SystemExit, TimeoutError, FutureCancelledError) as error:
         raise _Carried(error) from error
     except asyncio.CancelledError as error:
         task = asyncio.current_task()
@@ -147,16 +159,26 @@ async def contained(awaitable: Awaitable[T]) -> T:
 
 
 class _Carried(Exception):
-    """Carries an exception that must not escape a task; ``uncarried`` takes it out again."""
+    """Carries an exception that must not escape a task; ``outcome_of`` takes it out again."""
 
     def __init__(self, error: BaseException) -> None:
         super().__init__(repr(error))
         self.error = error
 
 
-def uncarried(error: BaseException) -> BaseException:
-    """The exception that a portal call was really ended by."""
-    return error.error if isinstance(error, _Carried) else error
+def outcome_of(future: Any) -> Any:
+    """The result of a future of either kind, or what its job really raised, untouched."""
+    error = future.exception()
+    if error is None:
+        return future.result()
+    raise error.error if isinstance(error, _Carried) else error
+
+
+async def from_thread(future: Future[T]) -> T:
+    """The outcome of a job of the pool, awaited; asyncio alone would hand on a TimeoutError as another object."""
+    with contextlib.suppress(Exception):
+        return await asyncio.wrap_future(future)
+    return future.result()
 
 
 _lock = threading.Lock()

@@ -10,7 +10,7 @@ from contextlib import closing, nullcontext
 from typing import Any, ClassVar
 
 from ._books import Round, Run
-from ._colour import pool, portal, uncarried
+from ._colour import outcome_of, pool, portal
 from ._drive import drive, exhaust
 from ._effects import Await, CallModel, Core, Drain, Effect, Offload, RunBody, RunTools, RunUndo, Shielded, UseMemory
 from ._interrupts import held_interrupts
@@ -147,7 +147,7 @@ class Blocking:
                 future.add_done_callback(lambda done: finish_late(done, effect, self))
         if not in_time:
             raise ToolTimeout(f"tool {effect.tool.name!r} did not finish within its timeout of {timeout} s")
-        return _result_of(future)
+        return outcome_of(future)
 
     def _run_undo(self, effect: RunUndo) -> None:
         entry = effect.entry
@@ -166,7 +166,7 @@ class Blocking:
         if not finished_in_time(future, timeout):
             future.cancel()
             raise ToolTimeout(f"undoing {entry.tool.name!r} did not finish within {timeout} s; it may have happened")
-        _result_of(future)
+        outcome_of(future)
 
     # ------------------------------------------------------------ the rest
 
@@ -203,10 +203,7 @@ async def _coroutine(awaitable: Any) -> Any:
 
 def awaited(awaitable: Any) -> Any:
     """The result of an awaitable, from blocking code."""
-    try:
-        return portal().call(_coroutine(awaitable))
-    except BaseException as error:
-        raise uncarried(error) from error.__cause__
+    return portal().call(_coroutine(awaitable))
 
 
 def settled(value: Any) -> Any:
@@ -240,13 +237,6 @@ def finished_in_time(future: Future[Any], timeout: float | None) -> bool:
     except CancelledError:
         return True
     return True
-
-
-def _result_of(future: Future[Any]) -> Any:
-    try:
-        return future.result()
-    except BaseException as error:
-        raise uncarried(error) from error.__cause__
 
 
 def finish_late(future: Future[Any], effect: RunBody, io: Any) -> None:
