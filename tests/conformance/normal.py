@@ -170,15 +170,16 @@ def normal(scenario: Scenario, observed: Mapping[str, Any], mode: str) -> dict[s
         value = _quoted(value, messages)
     trace = value.pop("trace", [])
     if scenario.streams and mode in ("stream", "astream"):
-        value["callbacks"] = [event for event in trace if event["ev"].startswith("stream_")]
+        callbacks = [event for event in trace if event["ev"].startswith("stream_")]
         trace = [event for event in trace if not event["ev"].startswith("stream_")]
-        if scenario.concurrent:
-            value["callbacks"] = _tools_last(value["callbacks"], {"stream_partial", "stream_intermediate"})
-            trace = _tools_last(trace, {"listener:ResponseReceived"})
-    value["trace"] = _sorted_tools(trace) if scenario.concurrent else trace
-    if scenario.concurrent and "callbacks" in value:
-        value["callbacks"] = _sorted_tools(value["callbacks"])
+        value["callbacks"] = _settled(scenario, callbacks, {"stream_partial", "stream_intermediate"})
+    starts_early = mode in ("stream", "astream")
+    value["trace"] = _settled(scenario, trace, {"listener:ResponseReceived"} if starts_early else set())
     return value
+
+
+def _settled(scenario: Scenario, trace: list[dict[str, Any]], passed: set[str]) -> list[dict[str, Any]]:
+    return _sorted_tools(_tools_last(trace, passed)) if scenario.concurrent else trace
 
 
 def _word(event: Mapping[str, Any]) -> str:
