@@ -7,6 +7,8 @@ import json
 import subprocess
 import sys
 import threading
+import urllib.error
+import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +129,17 @@ def test_many_threads_share_one_model(tiny: LocalModel) -> None:
     for thread in threads:
         thread.join()
     assert replies == [alone] * 6
+
+
+def test_nobody_else_on_the_machine_can_use_the_model(tiny: LocalModel) -> None:
+    tiny.load()
+    address = f"{tiny._engine._server.listening_address}/v1/chat/completions"
+    body = json.dumps({"messages": [{"role": "user", "content": "hi"}]}).encode()
+    request = urllib.request.Request(address, body, {"Content-Type": "application/json"})
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        urllib.request.urlopen(request, timeout=10)
+    caught.value.close()
+    assert caught.value.code == 401
 
 
 def test_closing_a_stream_frees_the_model_for_the_next_request(tiny_path: Path) -> None:
