@@ -1,4 +1,4 @@
-"""What cannot work is refused when the agent is made or a run begins, before any model is called (spec 3.6, 6.1, 11.1)."""
+"""What cannot work is refused before any model is called, by name (spec 3.6, 6.1, 11.1)."""
 
 from __future__ import annotations
 

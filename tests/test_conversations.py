@@ -308,3 +308,26 @@ def test_each_memory_id_has_a_conversation_of_its_own(mode: Mode) -> None:
         mode.drive(agent, id, memory_id=id)
     assert made == ["ann", "bob"]
     assert [len(request.messages) for request in model.requests] == [1, 1, 3]
+
+
+@pytest.mark.parametrize("kind", [OSError, TimeoutError])
+@pytest.mark.parametrize("operation", ["add", "messages"])
+def test_a_memory_that_fails_gives_the_run_up_with_its_own_error(
+    mode: Mode, operation: str, kind: type[Exception]
+) -> None:
+    error = kind("disk is full")
+
+    class Failing(Plain):
+        def add(self, message: Message, /) -> None:
+            if operation == "add":
+                raise error
+            super().add(message)
+
+        def messages(self) -> list[Message]:
+            if operation == "messages":
+                raise error
+            return super().messages()
+
+    ended = mode.play(say("Never"), memory=Failing())
+    assert ended.error is error
+    assert list(ended.requests) == []

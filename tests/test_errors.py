@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from concurrent.futures import CancelledError as FutureCancelledError
 from typing import Any
 
 import pytest
@@ -50,6 +51,10 @@ def raising(error: BaseException, repeat: Any = "never", is_async: bool = False)
         raise error
 
     return tool(name="act", repeat=repeat)(act_async if is_async else act)
+
+
+class ExceptionOfOurs(Exception):
+    """An application's own."""
 
 
 @tool(repeat="safe")
@@ -102,10 +107,14 @@ def test_a_safe_tool_that_fails_is_reported_without_its_words(mode: Mode, error:
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_any_other_error_of_an_ordinary_tool_gives_the_run_up_as_itself(mode: Mode, is_async: bool) -> None:
-    error = ValueError("broken")
+@pytest.mark.parametrize("kind", [ValueError, TimeoutError, FutureCancelledError, ExceptionOfOurs])
+def test_any_other_error_of_an_ordinary_tool_gives_the_run_up_as_itself(
+    mode: Mode, kind: type[Exception], is_async: bool
+) -> None:
+    error, cause = kind("broken"), LookupError("why")
+    error.__cause__ = cause
     ended = mode.play(ask(ACT, call("fine", id="f")), tools=[raising(error, is_async=is_async), fine], run={})
-    assert ended.error is error
+    assert ended.error is error and error.__cause__ is cause
     assert [(e.call.name, e.outcome) for e in ended.report.unknown] == [("act", Outcome.UNKNOWN)]
     assert ended.report.standing == ended.report.unknown
     assert ended.names[-1] == "RunFailed"
