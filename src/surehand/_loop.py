@@ -179,6 +179,8 @@ def known_name(run: Run, name: str) -> str:
     tools = run.settings.tools
     if name in tools:
         return name
+    if not name:
+        return ""  # some models leave it out, and history must still be valid
     bare = name.split("<|", 1)[0].strip()
     for candidate in (bare, bare.removeprefix("functions."), bare.removeprefix("tools.")):
         if candidate in tools:
