@@ -56,6 +56,12 @@ class CancelToken:
         for callback in callbacks:
             callback()
 
+    def forget(self, callback: Callable[[], None]) -> None:
+        """Do not call it any more; a token may live longer than the run that waited for it."""
+        with self._lock:
+            if callback in self._callbacks:
+                self._callbacks.remove(callback)
+
     def _adopt(self, child: CancelToken) -> None:
         with self._lock:
             if not self.is_cancelled:

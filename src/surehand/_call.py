@@ -51,9 +51,7 @@ async def execute(run: Run, round_: Round, slot: int) -> None:
         _report(run, round_, slot, ToolFinished(run_id=run.run_id, path=run.path, execution=execution, late=late))
 
 
-def _enter(
-    run: Run, execution: ToolExecution[Any], ended: Ended
-) -> tuple[ToolExecution[Any], bool, Entry | None]:
+def _enter(run: Run, execution: ToolExecution[Any], ended: Ended) -> tuple[ToolExecution[Any], bool, Entry | None]:
     """Enter the record and, if it can be undone, the ledger; gives an entry that came too late for the ledger."""
     # The record comes first: a run that is given up between the two still names the call.
     execution, late = run.record(execution)
@@ -72,16 +70,20 @@ def _enter(
 
 
 async def _before(run: Run, call: ToolCall, key: str) -> tuple[Ended | None, ToolCall]:
+    context = run.context(call, key)
     for hook in run.hooks.before:
-        answer = hook(run.context(call, key))
+        answer = hook(context)
         if hasattr(answer, "__await__"):
             answer = await Await(answer)
+        if answer is None:
+            continue
         if isinstance(answer, ToolCall):
             call = answer
+            context = run.context(call, key)
         elif isinstance(answer, ToolResult | str):
             result = answer if isinstance(answer, ToolResult) else ToolResult.error(answer)
             return Ended(Outcome.DENIED, result), call
-        elif answer is not None:
+        else:
             raise UserError(
                 f"before-tool hook {hook!r} returned {answer!r}; expected None, a ToolCall to run instead, "
                 "or a ToolResult or text that answers the call"

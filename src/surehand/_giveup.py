@@ -85,14 +85,16 @@ def close_round(run: Run) -> None:
 def book_round(run: Run, round_: Round) -> list[ToolExecution[Any]]:
     """Make the round's messages, in request order, and tell listeners; gives its executions (spec 7.5)."""
     assert round_.message is not None
-    order = round_.order
-    executions = [round_.records.get(slot) or _fill(run, round_, slot) for slot in order]
-    if len(order) > 1:
-        run.arrange([round_.key(slot) for slot in order])
-    run.messages.append(round_.message)
-    for slot, execution in zip(order, executions, strict=True):
-        run.places[execution.key] = len(run.messages)
-        run.messages.append(execution.result.to_message(round_.calls[slot]))
+    records, messages = round_.records, run.messages
+    executions: list[ToolExecution[Any]] = []
+    messages.append(round_.message)
+    for slot in round_.order:
+        execution = records.get(slot) or _fill(run, round_, slot)
+        executions.append(execution)
+        run.places[execution.key] = len(messages)
+        messages.append(execution.result.to_message(round_.calls[slot]))
+    if len(executions) > 1:
+        run.arrange([execution.key for execution in executions])
     run.round = None
     if run.listening:
         for execution in executions:

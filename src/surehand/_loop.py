@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from ._books import Round, Run
 from ._call import Interrupted, execute
-from ._effects import CallModel, Core, RunTools, Shielded, UseMemory, told, unwrapped
+from ._effects import Await, CallModel, Core, RunTools, Shielded, UseMemory, told, unwrapped
 from ._giveup import book_round, give_up, save, undo_all, undo_some
 from .errors import (
     CallLimitError,
@@ -79,9 +79,10 @@ async def abandon(run: Run, failure: BaseException) -> None:
 async def _rounds(run: Run) -> Answer:
     if run.listening:
         run.emit(RunStarted(run_id=run.run_id, path=run.path, memory_id=run.memory_id))
-    if run.memory is not None and run.system is not None:
-        await UseMemory(run.memory, "add", (run.system,))
-    await save(run)
+    if run.memory is not None:
+        if run.system is not None:
+            await UseMemory(run.memory, "add", (run.system,))
+        await save(run)
     while True:
         request = await _request(run)
         response = await _ask(run, request)
@@ -114,12 +115,15 @@ async def _request(run: Run) -> ChatRequest:
     request = ChatRequest(messages, run.request_parameters)
     if run.settings.transform_request is not None:
         # The transformed request is sent and forgotten, so that edits do not pile up (spec 7.7.2).
-        request = await told(run.settings.transform_request, request, run.memory_id)
+        request = run.settings.transform_request(request, run.memory_id)
+        if hasattr(request, "__await__"):
+            request = await Await(request)
     return request
 
 
 async def _ask(run: Run, request: ChatRequest) -> ChatResponse:
-    _check_going_on(run)
+    if run.token.is_cancelled or run.settings.limits.seconds is not None:
+        _check_going_on(run)
     run.requests_made += 1
     round_ = run.round = Round(run.requests_made)
     if run.listening:
@@ -294,7 +298,10 @@ async def _settle_round(run: Run, round_: Round) -> bool:
     if failure is not None:
         raise failure
     run.check_cancelled()
-    await save(run)
+    if run.memory is not None:
+        await save(run)
+    else:
+        run.saved = len(run.messages)  # settled: on_abort="discard" leaves it in history
     if run.rounds_made == 1 and run.settings.relax_tool_choice:
         _relax_tool_choice(run)
     if failed:
@@ -362,7 +369,8 @@ def _check_consecutive(
 async def _finish(run: Run, response: ChatResponse) -> Answer:
     run.round = None
     run.messages.append(response.message)
-    await save(run)
+    if run.memory is not None:
+        await save(run)
     return _ended(run, response, immediate=False)
 
 

@@ -37,7 +37,8 @@ class Blocking:
         self._schedule: Schedule | None = None
         self.streams = outbox_size is not None
         if run.parallel is not False:
-            run.token.on_cancel(lambda: self._wake.put(_CANCELLED))
+            wake = self._wake
+            run.token.on_cancel(lambda: wake.put(_CANCELLED))
 
     def pending(self) -> Iterator[Event]:
         """The events that wait to be delivered."""

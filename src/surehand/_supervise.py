@@ -52,6 +52,8 @@ class Supervisor(Generic[T]):
 
     def _end(self) -> None:
         self.ended = True
+        # The token would tie run and supervisor into a knot that only the garbage collector could undo.
+        self._run.token.forget(self._cancel_from_anywhere)
         if self._timer is not None:
             self._timer.cancel()
         if self._io.outbox is not None:

@@ -32,7 +32,7 @@ from ._supervise import Supervisor
 from .errors import UserError
 from .events import Event, Listeners
 from .memory._base import ChatMemory
-from .messages import ChatParameters, Content, SystemMessage, UserMessage
+from .messages import ChatParameters, Content, SystemMessage, TextContent, UserMessage
 from .models import ChatModel, from_name
 from .tools._tool import Parameters
 
@@ -79,11 +79,15 @@ class Agent(Generic[DepsT, OutputT]):
 
         self._settings = settings_of(chosen, collect_tools(chosen["tools"]))
         self._options = chosen
+        self._now, self._new_id = chosen["clock"], chosen["new_id"]
         instructions = chosen["instructions"]
         self._system = None if not instructions else SystemMessage(instructions)
         listeners = chosen["listeners"]
         self._listeners = listeners if isinstance(listeners, Listeners) else Listeners(*listeners)
         self._chat_parameters = chosen["chat_parameters"].override_with(ChatParameters(tools=self._settings.specs))
+        memory = chosen["memory"]
+        self._shared_memory = memory if isinstance(memory, ChatMemory) else None
+        self._make_memory = None if memory is None or isinstance(memory, ChatMemory) else memory
         self._memories: dict[Any, ChatMemory] = {}
         self._memories_lock = threading.Lock()
 
@@ -150,10 +154,9 @@ class Agent(Generic[DepsT, OutputT]):
         if given["listeners"]:
             listeners = listeners.with_more(given["listeners"])
         may_overlap = parallel_of(self._options["parallel"] if parallel is None else parallel, is_async=is_async)
-        now = self._options["clock"]
         return Run(
             settings=self._settings,
-            run_id=self._options["new_id"](),
+            run_id=self._new_id(),
             history=tuple(history),
             messages=[_user_message(prompt)],
             system=self._system,
@@ -165,11 +168,11 @@ class Agent(Generic[DepsT, OutputT]):
             parameters=parameters if isinstance(parameters, Parameters) else Parameters(parameters),
             hooks=hooks_of(given["before_tool"], given["after_tool"], self._settings.hooks),
             token=CancelToken(given.get("cancel")),
-            now=now,
+            now=self._now,
             emit=listeners,
             listening=streams or bool(listeners),
             starts_early=streams and may_overlap is not False and self._settings.early_start != "off",
-            started_at=now(),
+            started_at=self._now(),
         )
 
     def _parameters_of(self, given: ChatParameters) -> ChatParameters:
@@ -180,17 +183,16 @@ class Agent(Generic[DepsT, OutputT]):
         return replace(self._chat_parameters.override_with(given), tools=self._settings.specs)
 
     def _memory_of(self, memory_id: Any) -> ChatMemory | None:
-        memory = self._options["memory"]
-        if memory is None or isinstance(memory, ChatMemory):
-            if memory is not None and memory_id != "default":
+        if self._make_memory is None:
+            if self._shared_memory is not None and memory_id != "default":
                 raise UserError(
                     f"memory_id={memory_id!r}, but this agent has one memory for everyone; "
                     "give Agent(memory=…) a function that makes a memory for an id"
                 )
-            return memory
+            return self._shared_memory
         with self._memories_lock:
             if memory_id not in self._memories:
-                self._memories[memory_id] = memory(memory_id)
+                self._memories[memory_id] = self._make_memory(memory_id)
             return self._memories[memory_id]
 
     # ------------------------------------------------------------ life
@@ -230,7 +232,7 @@ def _both(first: Any, second: Any) -> Any:
 
 def _user_message(prompt: Any) -> UserMessage:
     if isinstance(prompt, str):
-        return UserMessage.of(prompt)
+        return UserMessage((TextContent(prompt),))
     if isinstance(prompt, UserMessage):
         return prompt
     if isinstance(prompt, list | tuple) and all(isinstance(part, Content) for part in cast(Sequence[Any], prompt)):

@@ -17,7 +17,7 @@ class Value(PydanticField, Struct, frozen=True, omit_defaults=True, forbid_unkno
     """Base of our values: frozen, equal by content, usable as a field of a pydantic model."""
 
 
-class TextContent(Value, frozen=True, tag_field="type", tag="text"):
+class TextContent(Value, frozen=True, gc=False, tag_field="type", tag="text"):
     """Plain text."""
 
     text: str

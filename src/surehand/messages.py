@@ -87,7 +87,7 @@ class ToolSpec(Value, frozen=True):
         return hash((self.name, self.description))
 
 
-class ToolCall(Value, frozen=True):
+class ToolCall(Value, frozen=True, gc=False):
     """One call that a model asks for (spec 2.4.1): ``arguments`` is the raw text, normally a JSON object.
 
     ``id`` may be missing, repeated or reused: nothing in surehand relies on it. A call that the provider has
@@ -238,12 +238,14 @@ class Usage(Value, frozen=True):
 
     input: int | None = None
     output: int | None = None
-    total: int | None = None
+    total: int | None = UNSET  # type: ignore[assignment]  # left out: input plus output; None: unknown, and kept so
     extras: Mapping[str, int] = _NO_ATTRIBUTES
 
     def __post_init__(self) -> None:
-        if self.total is None and self.input is not None and self.output is not None:
-            msgspec.structs.force_setattr(self, "total", self.input + self.output)
+        if self.total is UNSET:
+            known = self.input is not None and self.output is not None
+            total = (self.input or 0) + (self.output or 0) if known else None
+            msgspec.structs.force_setattr(self, "total", total)
 
     def __add__(self, other: Usage | None) -> Usage:
         """The field-wise sum: two unknown counts stay unknown, otherwise unknown counts as zero (spec 2.5.2)."""
@@ -253,10 +255,7 @@ class Usage(Value, frozen=True):
         if other.extras:
             extras = {key: extras.get(key, 0) + other.extras.get(key, 0) for key in {**extras, **other.extras}}
         total = _add(self.total, other.total)
-        summed = Usage(_add(self.input, other.input), _add(self.output, other.output), total, extras)
-        if total is None:  # known on neither side, and what is known of its parts does not add up to it
-            msgspec.structs.force_setattr(summed, "total", None)
-        return summed
+        return Usage(_add(self.input, other.input), _add(self.output, other.output), total, extras)
 
 
 # ---------------------------------------------------------------- requests and responses (spec 2.6, 2.7)

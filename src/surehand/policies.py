@@ -22,6 +22,7 @@ __all__ = [
     "UndoPolicy",
     "UnknownNameHandler",
     "abort",
+    "abort_on_unknown_name",
     "returns_immediately",
     "suggest_names",
     "tell_model",
@@ -31,6 +32,7 @@ __all__ = [
 ]
 
 EarlyStart: TypeAlias = Literal["safe", "all", "off"]
+"""Which calls may start before the reply that asks for them is complete (spec 7.8.2)."""
 
 
 class UndoPolicy(enum.Enum):

@@ -42,6 +42,7 @@ T = TypeVar("T", default=Any)
 DepsT = TypeVar("DepsT", default=Any)
 
 Repeat: TypeAlias = Literal["safe", "with_key", "never"]
+"""Whether a call may be repeated when nobody knows whether it happened."""
 
 
 class ReturnBehavior(enum.Enum):
@@ -81,6 +82,7 @@ class Unknown(Struct, frozen=True):
 
 
 Probe: TypeAlias = Happened[Any] | Absent | Unknown
+"""What a probe may answer."""
 
 
 # ---------------------------------------------------------------- results and executions (spec 2.4)
@@ -199,7 +201,7 @@ class Parameters(MutableMapping[str, Any]):
     """The caller's own bag of values for one run, seen by tools and never by the model (spec 2.8.4). Thread-safe."""
 
     def __init__(self, values: Mapping[str, Any] | None = None) -> None:
-        self._values = dict(values or {})
+        self._values: dict[str, Any] = dict(values) if values else {}
         self._lock = threading.Lock()
 
     def __getitem__(self, key: str) -> Any:
