@@ -202,6 +202,7 @@ class Awaiting:
 
     async def _see_off(self, future: Future[Any], effect: RunBody) -> Any:
         waiter = asyncio.wrap_future(future)
+        waiter.add_done_callback(_seen)
         deadline = self._loop.time() + self._run.settings.drain_timeout
         while not waiter.done() and (left := deadline - self._loop.time()) > 0:
             try:
@@ -209,7 +210,6 @@ class Awaiting:
             except asyncio.CancelledError:
                 _uncancel()
         if not waiter.done():
-            waiter.add_done_callback(_seen)
             self._watch(future, effect)
             raise Interrupted(f"tool {effect.tool.name!r} was still running when the event loop was shut down")
         return future.result()
@@ -232,13 +232,13 @@ class Awaiting:
         else:
             watched = self._offload(effect)
             task = asyncio.wrap_future(watched)
+        task.add_done_callback(_seen)
         done: set[Any] = set()
         try:
             done, _ = await asyncio.wait({task}, timeout=timeout)
         finally:
             if not done:
                 watched.cancel()  # a coroutine, or a job that no thread has begun
-                task.add_done_callback(_seen)
                 self._watch(watched, effect)
         if not done:
             raise ToolTimeout(f"tool {effect.tool.name!r} did not finish within its timeout of {timeout} s")

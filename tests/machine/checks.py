@@ -8,14 +8,10 @@ from typing import Any
 
 from surehand import AssistantMessage, Message, Outcome, ToolExecution, ToolMessage, UndoPolicy, report_of
 
-from .play import Exit, opening, play
+from .play import Broken, Exit, opening, play
 from .scripts import Script
 
 ENTERED_NOT = (Outcome.NOT_RUN, Outcome.REJECTED, Outcome.DENIED)
-
-
-class Broken(AssertionError):
-    """A promise was broken."""
 
 
 def check(script: Script, mode: str) -> Exit:

@@ -30,6 +30,10 @@ from .scripts import Script
 from .world import World, make_tools
 
 
+class Broken(AssertionError):
+    """A promise was broken."""
+
+
 @dataclass
 class Exit:
     """How a run ended: ``report`` is what it tells of itself, ``messages`` what its memory holds (or would)."""
@@ -224,10 +228,10 @@ def _play_blocking(script: Script, mode: str, agent: Agent, world: World, memory
     except BaseException as error:
         report = report_of(error)
         if report is None:
-            raise
+            raise Broken(f"a run ended without a report: {error!r}") from error
         ended = _exit(world, memory, report, error=error)
     world.release.set()
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 2
     while not at_rest(ended) and time.monotonic() < deadline:
         time.sleep(0.001)
     return ended
@@ -269,7 +273,7 @@ async def _play_async(
         task.cancel()
     ended = await _ended(task, stream, world, memory, left=lambda: left or bool(script.cuts))
     world.release.set()
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 2
     while not at_rest(ended) and time.monotonic() < deadline:
         await asyncio.sleep(0.001)
     return ended
@@ -291,7 +295,7 @@ async def _ended(task: Any, stream: Any, world: World, memory: Any, *, left: Any
     except BaseException as error:
         report = report_of(error) or (None if stream is None else stream.undone)
         if report is None:
-            raise
+            raise Broken(f"a run ended without a report: {error!r}") from error
         return _exit(world, memory, report, error=error, left=left())
     if stream is None:
         return _exit(world, memory, result.undone, result=result)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
@@ -54,71 +54,73 @@ class Script:
     leaves_at: int | None = None
     token_at: int | None = None
     hook_fails: tuple[int | None, int | None] = (None, None)
-    plans: dict[int, Plan] = field(default_factory=dict[int, Plan], compare=False)
-
-
-def _mostly(usual: object, *others: object, odds: int = 4) -> st.SearchStrategy[object]:
-    return st.sampled_from([usual] * odds * max(1, len(others)) + list(others))
 
 
 ACTS = ("error", "exit", "leave", "cancel", "interrupt", "stop")
 FAILURES = (*ACTS, *(f"before:{act}" for act in ACTS))
+FALTERING = (("error", "ok"), ("error", "tool_error"), ("before:error", "ok"), ("tool_error",), ("error", "error"))
 
-plans = st.builds(
-    Plan,
-    acts=st.one_of(
-        st.just(("ok",)),
-        st.just(("ok",)),
-        st.just(("ok",)),
-        st.just(("tool_error",)),
-        st.lists(st.sampled_from(("ok", "tool_error", "error", "before:error")), min_size=2, max_size=2).map(tuple),
-        st.sampled_from(FAILURES).map(lambda act: (act,)),
-    ),
-    pauses=st.integers(0, 3),
-    probe=st.sampled_from(("unknown", "unknown", "tells", "raises")),
-    undo=_mostly("ok", *ACTS, odds=2),
-)
+
+def _happens(draw: st.DrawFn, percent: int) -> bool:
+    # What is rare lies at the upper end, so that smaller examples are plainer ones.
+    return draw(st.integers(0, 99)) >= 100 - percent
 
 
 @st.composite
-def asked_calls(draw: st.DrawFn, may_be_stuck: bool) -> Asked:
-    """One call."""
-    plan = draw(plans)
-    kind = draw(st.integers(0, 19))
-    if kind == 19:
+def plans(draw: st.DrawFn, fails: int) -> Plan:
+    """A body that mostly does what it should; ``fails`` is how often, in per cent, it ends with an exception."""
+    acts: tuple[str, ...] = ("ok",)
+    if _happens(draw, 15):
+        acts = draw(st.sampled_from(FALTERING))
+    if _happens(draw, fails):
+        acts = (draw(st.sampled_from(FAILURES)),)
+    return Plan(
+        acts,
+        pauses=draw(st.integers(0, 3)),
+        probe=draw(st.sampled_from(("unknown", "unknown", "tells", "raises"))),
+        undo=draw(st.sampled_from(ACTS)) if _happens(draw, 15) else "ok",
+    )
+
+
+@st.composite
+def asked_calls(draw: st.DrawFn, may_be_stuck: bool, late: int, fails: int) -> Asked:
+    """One call; ``late`` is how often, in per cent, its body outlives its timeout."""
+    plan = draw(plans(fails))
+    if _happens(draw, late):
         timed = Plan(("ok",), plan.pauses, "timeout", plan.probe, plan.undo)
         return Asked(draw(st.sampled_from(TIMED)), timed)
-    if kind == 18 and may_be_stuck:
+    if may_be_stuck and _happens(draw, 3):
         stuck = Plan(("ok",), plan.pauses, "stuck", "unknown", plan.undo)
         return Asked(draw(st.sampled_from([name for name in NAMES if not name.startswith("inline")])), stuck)
-    flaw = draw(_mostly("", "unknown", "bad", "denied"))
-    return Asked(draw(st.sampled_from((*NAMES, *TIMED, ALONE))), plan, str(flaw))
+    flaw = draw(st.sampled_from(("unknown", "bad", "denied"))) if _happens(draw, 12) else ""
+    names = [name for name in NAMES if name.endswith("undo")] if _happens(draw, 50) else (*NAMES, *TIMED, ALONE)
+    return Asked(draw(st.sampled_from(names)), plan, flaw)
 
 
 @st.composite
-def scripts(draw: st.DrawFn, mode: str) -> Script:
-    """A run for this mode."""
-    is_async = mode in ("arun", "astream")
-    rounds = draw(
-        st.lists(st.lists(asked_calls(is_async), min_size=1, max_size=4).map(tuple), min_size=1, max_size=3).map(tuple)
-    )
-    streams = mode in ("stream", "astream")
-    ending = draw(st.sampled_from(("none", "none", "token", "cuts" if is_async else "token", "leave")))
-    number = st.integers(0, len(rounds))
+def scripts(draw: st.DrawFn, mode: str, focus: str = "") -> Script:
+    """A run for this mode; ``focus`` makes more of them ``cancelled`` with tools side by side, ``failing`` or ``late``."""
+    is_async, streams = mode in ("arun", "astream"), mode in ("stream", "astream")
+    reply = st.lists(asked_calls(is_async, 40 if focus == "late" else 4, 40 if focus == "failing" else 8), min_size=1, max_size=4).map(tuple)
+    rounds = draw(st.lists(reply, min_size=1, max_size=3).map(tuple))
+    ending = draw(st.sampled_from(("none", "none", "token", "cuts" if is_async else "none", "leave")))
+    if focus == "cancelled":
+        ending = "token"
+    number = st.integers(0, len(rounds) - 1)
     return Script(
         rounds,
-        end=draw(st.sampled_from(("say", "say", "say", "error", "interrupt"))),
-        parallel=draw(st.booleans()),
-        policy=draw(st.sampled_from((UndoPolicy.ON_GIVE_UP, UndoPolicy.ON_GIVE_UP, UndoPolicy.ON_TOOL_ERROR))),
+        end=draw(st.sampled_from(("say", "error", "interrupt") if _happens(draw, 60) else ("say",))),
+        parallel=draw(st.booleans()) or focus == "cancelled",
+        policy=UndoPolicy.ON_TOOL_ERROR if _happens(draw, 25) else UndoPolicy.ON_GIVE_UP,
         early_start=draw(st.sampled_from(("safe", "all", "off"))),
         memory=draw(st.sampled_from(("none", "window", "blocking", "awaitable"))),
         buffer=draw(st.sampled_from((1, 2, 64))),
-        calls=draw(_mostly(None, 2, 4)),  # type: ignore[arg-type]
-        cut_off=draw(st.one_of(st.none(), st.none(), number)),
-        breaks_at=draw(st.one_of(st.none(), st.none(), st.tuples(number, st.integers(0, 3)))) if streams else None,
-        withheld=draw(_mostly(False, True)) is True,
-        cuts=tuple(draw(st.lists(st.integers(0, 25), min_size=1, max_size=3))) if ending == "cuts" else (),
-        leaves_at=draw(st.integers(0, 30)) if ending == "leave" and streams else None,
-        token_at=draw(st.integers(1, 12)) if ending == "token" else None,
-        hook_fails=draw(st.sampled_from(((None, None),) * 6 + ((1, None), (3, None), (None, 1), (None, 3)))),
+        calls=draw(st.integers(1, 6)) if _happens(draw, 12) else None,
+        cut_off=draw(number) if _happens(draw, 12) else None,
+        breaks_at=(draw(number), draw(st.integers(0, 3))) if streams and _happens(draw, 15) else None,
+        withheld=_happens(draw, 12),
+        cuts=tuple(draw(st.lists(st.integers(0, 30), min_size=1, max_size=3))) if ending == "cuts" else (),
+        leaves_at=draw(st.integers(0, 40)) if ending == "leave" and streams else None,
+        token_at=draw(st.integers(2, 16)) if ending == "token" else None,
+        hook_fails=(draw(st.integers(1, 6)), draw(st.integers(1, 6))) if _happens(draw, 10) else (None, None),
     )
