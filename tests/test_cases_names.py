@@ -232,3 +232,15 @@ def test_NAM_17_two_results_for_one_id(mode: Mode, id: Any, release: threading.E
     assert len(results) == 1 and "late duplicate" not in repr(ended.requests)
     assert [m for m in memory.messages() if isinstance(m, ToolMessage) and m.tool_name == "slow"] == results
     assert [event.late for event in ended.of(ToolFinished) if event.execution.call == asked] == [False, True]
+
+
+@pytest.mark.parametrize("name", ["search", "x" * 64, "näme", "with space", "functions.search", "a/b", "Search"])
+def test_NAM_22_listed_name_must_be_callable(mode: Mode, name: str) -> None:
+    @tool(name=name)
+    def other() -> str:
+        return "ran"
+
+    tools = [other] if name == "search" else [search, other]
+    listed = [spec.name for spec in mode.play(say("Ok"), tools=tools).requests[0].tools]
+    ended = mode.play(ask(*map(call, listed)), say("Ok"), tools=tools)
+    assert [(e.call.name, e.outcome) for e in ended.executions] == [(n, Outcome.DONE) for n in listed]
