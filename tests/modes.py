@@ -29,6 +29,7 @@ from surehand import (
     UndoReport,
     report_of,
 )
+from surehand.models import ChatModel
 from surehand.testing import FakeClock, Recorder, ScriptedModel
 
 T = TypeVar("T")
@@ -155,9 +156,10 @@ SIDE_BY_SIDE = [Mode(way, True) for way in WAYS]
 ALL_MODES = IN_SEQUENCE + SIDE_BY_SIDE
 
 
-def scripted(model: ScriptedModel, **options: Any) -> Agent[Any, Any]:
+def scripted(model: ChatModel, **options: Any) -> Agent[Any, Any]:
     """An agent with a clock that stands still and one name for all its runs: so whole values can be compared."""
-    return Agent(model, **{"clock": FakeClock(1000.0), "new_id": lambda: "run-1", **options})
+    still: dict[str, Any] = {"clock": FakeClock(1000.0), "new_id": lambda: "run-1", **options}
+    return Agent(model, **still)
 
 
 def ask(*calls: ToolCall, text: str | None = None) -> ChatResponse:

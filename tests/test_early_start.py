@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import pytest
@@ -62,7 +62,7 @@ class Scenes(ChatModel):
             else:
                 yield piece
 
-    async def astream(self, request: ChatRequest) -> Any:
+    async def astream(self, request: ChatRequest) -> AsyncIterator[StreamPiece]:
         self.requests.append(request)
         for piece in self._replies[len(self.requests) - 1]:
             if callable(piece):

@@ -111,7 +111,7 @@ def test_a_predicate_says_which_failures_undo(
         raise ValueError("x")
 
     shop = Shop()
-    options = {"undo_when": undo_on_any_error} if always else {}
+    options: dict[str, Any] = {"undo_when": undo_on_any_error} if always else {}
     mode.play(ask(book("seat")), ask(failing), say("Ok"), tools=[shop, closed, reads], undo=ON_ERROR, **options)
     assert ("cancel booked seat" in shop.log) is (always or undoes_by_default)
 
