@@ -62,8 +62,11 @@ def test_ERR_01_exception_text_with_secrets(mode: Mode, secret: str, kind: type[
     ended = mode.play(ask(ACT), tools=[raising(error)])
     assert ended.error is error and secret in str(ended.error)
     assert secret not in seen_by_model(ended)
-    chosen: dict[str, Any] = {"tools": [raising(error)], "on_error": tell_safely}
-    for options in ({"tools": [raising(error, repeat="safe")]}, chosen):
+    choices: list[dict[str, Any]] = [
+        {"tools": [raising(error, repeat="safe")]},
+        {"tools": [raising(error)], "on_error": tell_safely},
+    ]
+    for options in choices:
         told = mode.play(ask(ACT), say("Ok"), **options)
         assert told.results == [("act", f"Tool 'act' failed with {kind.__name__}.", True)]
         assert secret not in seen_by_model(told)
