@@ -123,7 +123,11 @@ def check_given_up(ended: Exit, script: Script) -> None:
     late = {n for n in ended.still_running}
     for execution in report.executions:
         n = _number(execution)
-        if n not in world.standing or "_safe_plain" in world.names[n] or (is_safe(ended, n) and execution.outcome is Outcome.FAILED):
+        if (
+            n not in world.standing
+            or "_safe_plain" in world.names[n]
+            or (is_safe(ended, n) and execution.outcome is Outcome.FAILED)
+        ):
             continue
         _must(n in named or n in late, "an effect stands and nobody is told", execution, report)
         can_undo = "_undo" in execution.call.name and world.plans[n].undo == "ok"

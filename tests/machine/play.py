@@ -174,9 +174,7 @@ def _hooks(script: Script, world: World) -> dict[str, Any]:
 
 
 def _agent(script: Script, world: World, memory: Any) -> Agent:
-    denied = {
-        n for n, one in enumerate((one for round_ in script.rounds for one in round_), 1) if one.flaw == "denied"
-    }
+    denied = {n for n, one in enumerate((one for round_ in script.rounds for one in round_), 1) if one.flaw == "denied"}
     return Agent(
         _Model(world, _replies(script, world)),
         tools=make_tools(world),
@@ -249,9 +247,7 @@ def _consume(stream: Any, script: Script, world: World, memory: Any) -> Exit:
     return _exit(world, memory, stream.undone, left=left)
 
 
-async def _play_async(
-    script: Script, mode: str, agent: Agent, world: World, memory: Any, token: CancelToken
-) -> Exit:
+async def _play_async(script: Script, mode: str, agent: Agent, world: World, memory: Any, token: CancelToken) -> Exit:
     stream = agent.astream("go", cancel=token) if mode == "astream" else None
     left = False
 

@@ -26,7 +26,7 @@ class Asked:
     """One call of a reply; ``flaw`` is ``""``, ``unknown`` (no such tool), ``bad`` (arguments) or ``denied``."""
 
     name: str
-    plan: Plan = Plan()
+    plan: Plan
     flaw: str = ""
 
 
@@ -99,9 +99,11 @@ def asked_calls(draw: st.DrawFn, may_be_stuck: bool, late: int, fails: int) -> A
 
 @st.composite
 def scripts(draw: st.DrawFn, mode: str, focus: str = "") -> Script:
-    """A run for this mode; ``focus`` makes more of them ``cancelled`` with tools side by side, ``failing`` or ``late``."""
+    """A run for this mode; ``focus`` makes more of them ``cancelled`` (side by side), ``failing`` or ``late``."""
     is_async, streams = mode in ("arun", "astream"), mode in ("stream", "astream")
-    reply = st.lists(asked_calls(is_async, 40 if focus == "late" else 4, 40 if focus == "failing" else 8), min_size=1, max_size=4).map(tuple)
+    reply = st.lists(
+        asked_calls(is_async, 40 if focus == "late" else 4, 40 if focus == "failing" else 8), min_size=1, max_size=4
+    ).map(tuple)
     rounds = draw(st.lists(reply, min_size=1, max_size=3).map(tuple))
     ending = draw(st.sampled_from(("none", "none", "token", "cuts" if is_async else "none", "leave")))
     if focus == "cancelled":
