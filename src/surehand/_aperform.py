@@ -71,22 +71,32 @@ class Awaiting:
             self._run.check_cancelled()
             return await start()
         except asyncio.CancelledError as error:
-            asked = self._run.token.is_cancelled
-            if not _uncancel():
-                raise
-            if asked:  # whoever asked may be no task at all, and a task that nobody cancelled must not end as such
-                raise RunCancelled(f"run {self._run.run_id!r} was cancelled") from error
-            self._run.token.cancel()  # a loop that shuts down
+            self._note_cancellation(error)
             raise
         finally:
             self.may_interrupt = False
 
+    def _note_cancellation(self, error: asyncio.CancelledError) -> None:
+        asked = self._run.token.is_cancelled
+        if not _uncancel():
+            return
+        if asked:  # whoever asked may be no task at all, and a task that nobody cancelled must not end as such
+            raise RunCancelled(f"run {self._run.run_id!r} was cancelled") from error
+        self._run.token.cancel()  # a loop that shuts down
+
     # ------------------------------------------------------------ model
 
     async def _call_model(self, effect: CallModel) -> ChatResponse:
-        if self.streams:
-            return await self._interruptible(lambda: self._pieces(effect))
-        return await self._interruptible(lambda: self._model.agenerate(effect.request))
+        # The same as `_interruptible`, written out: it is what every round of every run goes through.
+        self.may_interrupt = True
+        try:
+            self._run.check_cancelled()
+            return await (self._pieces(effect) if self.streams else self._model.agenerate(effect.request))
+        except asyncio.CancelledError as error:
+            self._note_cancellation(error)
+            raise
+        finally:
+            self.may_interrupt = False
 
     async def _pieces(self, effect: CallModel) -> ChatResponse:
         run = self._run

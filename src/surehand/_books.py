@@ -29,21 +29,17 @@ from .tools._tool import Outcome, Parameters, Tool, ToolContext, ToolExecution, 
 __all__ = ["CancelToken", "Hooks", "Round", "Run", "Settings", "UndoReport"]
 
 
-class CancelToken:
+class CancelToken(Struct, eq=False, weakref=True):
     """Cancels a run from another thread (spec 12.6): give it to ``run(cancel=…)``, call ``cancel()`` when you like.
 
     ``is_cancelled`` tells whether that has been done.
     """
 
-    def __init__(self, parent: CancelToken | None = None) -> None:
-        # Each run has a token of its own below the caller's: leaving one run must not cancel the others that
-        # were given the same token, and a token that lives long must not keep every run alive.
-        self._lock = threading.Lock()
-        self._callbacks: list[Callable[[], None]] = []
-        self._children: WeakSet[CancelToken] | None = None
-        self.is_cancelled = False
-        if parent is not None:
-            parent._adopt(self)
+    is_cancelled: bool = False
+    has_parent: bool = False
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _callbacks: list[Callable[[], None]] = []
+    _children: WeakSet[CancelToken] | None = None
 
     def cancel(self) -> None:
         """Ask the run to stop: running tools finish, what was done is undone. Further calls change nothing."""
@@ -62,13 +58,20 @@ class CancelToken:
             if callback in self._callbacks:
                 self._callbacks.remove(callback)
 
-    def _adopt(self, child: CancelToken) -> None:
+    def child(self) -> CancelToken:
+        """A token that is cancelled when this one is, and not the other way round.
+
+        Each run has one of its own below the caller's: leaving one run must not cancel the others that were given
+        the same token, and a token that lives long must not keep every run alive.
+        """
+        child = CancelToken(has_parent=True)
         with self._lock:
             if not self.is_cancelled:
                 self._children = WeakSet() if self._children is None else self._children
                 self._children.add(child)
-                return
+                return child
         child.cancel()
+        return child
 
     def on_cancel(self, callback: Callable[[], None]) -> None:
         """Call it when the token is cancelled; at once if it already is."""

@@ -16,7 +16,7 @@ from ._undoing import undo_entry, undo_late
 from .errors import UserError
 from .events import ToolFinished
 from .messages import ToolCall
-from .tools._tool import Outcome, ToolExecution, ToolResult
+from .tools._tool import Outcome, ToolContext, ToolExecution, ToolResult
 
 __all__ = ["Interrupted", "execute", "undo_entry"]
 
@@ -26,9 +26,11 @@ async def execute(run: Run, round_: Round, slot: int) -> None:
     round_.started.add(slot)
     call, key, started = round_.calls[slot], round_.key(slot), run.now()
     hooks = run.hooks
+    context = run.context(call, key) if hooks.before or hooks.after else None
     try:
-        if hooks.before:
-            stopped, call = await _before(run, call, key)
+        if hooks.before and context is not None:
+            stopped, context = await _before(run, context, key)
+            call = context.call
             ended = stopped or await outcome_of(run, call, key)
         else:
             ended = await outcome_of(run, call, key)
@@ -44,8 +46,8 @@ async def execute(run: Run, round_: Round, slot: int) -> None:
     if ended.failure is not None:  # before the hooks: what they raise comes second
         round_.failures.setdefault(slot, ended.failure)
         round_.stopped = True
-    if hooks.after:
-        await _after(run, round_, slot, execution)
+    if hooks.after and context is not None:
+        await _after(run, round_, slot, execution, context)
     round_.records[slot] = execution
     if run.listening:
         _report(run, round_, slot, ToolFinished(run_id=run.run_id, path=run.path, execution=execution, late=late))
@@ -69,8 +71,8 @@ def _enter(run: Run, execution: ToolExecution[Any], ended: Ended) -> tuple[ToolE
 # ---------------------------------------------------------------- hooks (spec 7.4)
 
 
-async def _before(run: Run, call: ToolCall, key: str) -> tuple[Ended | None, ToolCall]:
-    context = run.context(call, key)
+async def _before(run: Run, context: ToolContext[Any], key: str) -> tuple[Ended | None, ToolContext[Any]]:
+    """Ask the hooks in turn; gives an end that they decide on, and the context of the call that is to be run."""
     for hook in run.hooks.before:
         answer = hook(context)
         if hasattr(answer, "__await__"):
@@ -78,21 +80,19 @@ async def _before(run: Run, call: ToolCall, key: str) -> tuple[Ended | None, Too
         if answer is None:
             continue
         if isinstance(answer, ToolCall):
-            call = answer
-            context = run.context(call, key)
+            context = run.context(answer, key)
         elif isinstance(answer, ToolResult | str):
             result = answer if isinstance(answer, ToolResult) else ToolResult.error(answer)
-            return Ended(Outcome.DENIED, result), call
+            return Ended(Outcome.DENIED, result), context
         else:
             raise UserError(
                 f"before-tool hook {hook!r} returned {answer!r}; expected None, a ToolCall to run instead, "
                 "or a ToolResult or text that answers the call"
             )
-    return None, call
+    return None, context
 
 
-async def _after(run: Run, round_: Round, slot: int, execution: ToolExecution[Any]) -> None:
-    context = run.context(execution.call, execution.key)
+async def _after(run: Run, round_: Round, slot: int, execution: ToolExecution[Any], context: ToolContext[Any]) -> None:
     for hook in run.hooks.after:
         try:
             answer = hook(execution, context)

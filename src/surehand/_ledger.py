@@ -11,7 +11,7 @@ import threading
 from collections.abc import Collection
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from .tools._tool import Tool, ToolContext, ToolExecution
 
@@ -27,15 +27,12 @@ class Entry(Struct, frozen=True, eq=False):
     context: ToolContext[Any]
 
 
-class Ledger:
+class Ledger(Struct, eq=False):
     """Entries in order of completion."""
 
-    __slots__ = ("_entries", "_lock", "closed")
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._entries: list[Entry] = []
-        self.closed = False
+    closed: bool = False
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _entries: list[Entry] = []
 
     def add(self, entry: Entry) -> bool:
         """Enter a finished call; false when the ledger is closed, which leaves the entry to the caller."""

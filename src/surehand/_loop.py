@@ -7,8 +7,9 @@ Read it from ``run_loop`` down. It awaits effects (``_effects``), which a driver
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ._books import Round, Run
@@ -41,7 +42,7 @@ from .tools._tool import Repair, ReturnBehavior, ToolExecution
 __all__ = ["Answer", "abandon", "finished", "known_name", "run_loop"]
 
 
-class Answer(NamedTuple):
+class Answer(Struct, frozen=True, eq=False):
     """What ended the run: the last response, and whether tools ended it instead of the model (spec 7.9)."""
 
     response: ChatResponse
@@ -84,8 +85,7 @@ async def _rounds(run: Run) -> Answer:
             await UseMemory(run.memory, "add", (run.system,))
         await save(run)
     while True:
-        request = await _request(run)
-        response = await _ask(run, request)
+        response = await _ask(run)
         round_ = run.round
         assert round_ is not None
         if not round_.order:
@@ -107,7 +107,7 @@ async def _rounds(run: Run) -> Answer:
 # ---------------------------------------------------------------- one request (spec 7.7)
 
 
-async def _request(run: Run) -> ChatRequest:
+async def _ask(run: Run) -> ChatResponse:
     if run.memory is None:
         messages = (*run.history, *run.messages)
     else:
@@ -118,10 +118,6 @@ async def _request(run: Run) -> ChatRequest:
         request = run.settings.transform_request(request, run.memory_id)
         if hasattr(request, "__await__"):
             request = await Await(request)
-    return request
-
-
-async def _ask(run: Run, request: ChatRequest) -> ChatResponse:
     if run.token.is_cancelled or run.settings.limits.seconds is not None:
         _check_going_on(run)
     run.requests_made += 1

@@ -54,7 +54,7 @@ class RunOptions(TypedDict, total=False):
     parameters: Parameters | Mapping[str, Any]
     chat_parameters: ChatParameters
     parallel: bool | int | None
-    cancel: CancelToken
+    cancel: CancelToken | None
     before_tool: Callable[..., Any] | None
     after_tool: Callable[..., Any] | None
     listeners: Iterable[Listener]
@@ -66,6 +66,7 @@ RUN_DEFAULTS = RunOptions(
     parameters={},
     chat_parameters=ChatParameters(),
     parallel=None,
+    cancel=None,
     before_tool=None,
     after_tool=None,
     listeners=(),
@@ -110,7 +111,7 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
     "undo": (UndoPolicy, type(None)),
     "chat_parameters": ChatParameters,
     "relax_tool_choice": bool,
-    "cancel": CancelToken,
+    "cancel": (CancelToken, type(None)),
     "parameters": (Parameters, Mapping),
 }
 _CHOICES: dict[str, tuple[str, ...]] = {"early_start": ("safe", "all", "off"), "on_abort": ("complete", "discard")}

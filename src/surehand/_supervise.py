@@ -39,7 +39,8 @@ class Supervisor(Generic[T]):
         self.value: T | None = None
         self.error: BaseException | None = None
         self._task = io.main = self._loop.create_task(self._advance(core, 0, None))
-        run.token.on_cancel(self._cancel_from_anywhere)
+        if run.token.has_parent:  # without one, whoever cancels the run comes through here
+            run.token.on_cancel(self._cancel_from_anywhere)
 
     async def _advance(self, core: Core[T], turn: int, thrown: BaseException | None) -> None:
         try:
@@ -52,8 +53,9 @@ class Supervisor(Generic[T]):
 
     def _end(self) -> None:
         self.ended = True
-        # The token would tie run and supervisor into a knot that only the garbage collector could undo.
-        self._run.token.forget(self._cancel_from_anywhere)
+        if self._run.token.has_parent:
+            # The token would tie run and supervisor into a knot that only the garbage collector could undo.
+            self._run.token.forget(self._cancel_from_anywhere)
         if self._timer is not None:
             self._timer.cancel()
         if self._io.outbox is not None:

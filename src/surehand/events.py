@@ -203,8 +203,10 @@ Event: TypeAlias = (
     | RunFailed
     | RunCancelledEvent
 )
+"""Anything that a run reports."""
 
 Listener: TypeAlias = Callable[[Any], None]
+"""A function of one event."""
 
 
 class Listeners:
@@ -245,7 +247,7 @@ class Listeners:
     def __len__(self) -> int:
         return len(self._entries)
 
-    def __call__(self, event: Event) -> None:
+    def tell(self, event: Event) -> None:
         """Tell everyone who asked for events of this type."""
         for listener, types in self._entries:
             if types and not isinstance(event, types):

@@ -132,9 +132,7 @@ def _refuse_unbound(function: Any) -> None:
 def _add_tool(function: Any, record: ToolRecord | None, found: _Found, owner: Any = None) -> Tool:
     options = record.options if record is not None else ToolOptions()
     names: Mapping[str, Any] = record.names if record is not None else {}
-    options = structs.replace(
-        options, probe=_bound(options.probe, owner), authorise=_bound(options.authorise, owner)
-    )
+    options = structs.replace(options, probe=_bound(options.probe, owner), authorise=_bound(options.authorise, owner))
     made = function_tool(function, options, names=names)
     found.tools.append(made)
     for undo in (options.undo, record.undo if record is not None else None):
