@@ -316,10 +316,11 @@ def test_a_run_in_which_nothing_works_round_after_round_ends_with_a_typed_error(
     assert (len(ended.requests), len(ended.executions)) == (3, 6)
 
 
-def test_one_call_that_works_starts_the_count_of_failed_rounds_anew(mode: Mode) -> None:
-    bad, mixed = ask(ACT), ask(ACT, call("fine", id="f"))
+@pytest.mark.parametrize("good", [(ACT, call("fine", id="f")), (call("fine", id="f"),)], ids=["one_of_two", "all"])
+def test_a_call_that_works_starts_the_count_of_failed_rounds_anew(mode: Mode, good: tuple[ToolCall, ...]) -> None:
+    bad = ask(ACT)
     ended = mode.play(
-        bad, mixed, bad, say("Done"),
+        bad, ask(*good), bad, ask(*good), bad, say("Done"),
         tools=[raising(ToolError("x")), fine], limits=Limits(consecutive_errors=2),
     )  # fmt: skip
     assert ended.answer.output == "Done"

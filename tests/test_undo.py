@@ -26,7 +26,7 @@ from surehand import (
 )
 from surehand.testing import call, say
 
-from .modes import Mode, ask
+from .modes import Mode, answer_of, ask
 from .shop import WHY_GIVEN_UP, Shop, book, pay, undone
 
 # ---------------------------------------------------------------- ON_GIVE_UP, the default
@@ -249,3 +249,15 @@ def test_blocking_and_awaitable_undo_functions_work_in_every_mode(mode: Mode, is
 
     mode.play(ask(call("do")), ask(call("do")), tools=[do], limits=Limits(rounds=1), run={"deps": "airline"})
     assert log == [("done", "1.0", "airline", "run-1:1.0")]
+
+
+@pytest.mark.parametrize("id", ["b", None])
+def test_an_equal_call_of_an_earlier_run_keeps_its_result(mode: Mode, id: str | None) -> None:
+    shop, memory = Shop(), MessageWindow(50)
+    mode.play(ask(book("seat", id)), say("Booked"), tools=[shop], memory=memory)
+    earlier = memory.messages()
+    ended = mode.play(ask(book("seat", id)), ask(pay("badly")), tools=[shop], memory=memory)
+    assert memory.messages() == [*earlier, *ended.messages]
+    assert earlier[2] == answer_of(book("seat", id), "booked seat")
+    assert ended.results[0] == ("book", WHY_GIVEN_UP, True)
+    assert shop.log.count("cancel booked seat") == 1
