@@ -72,7 +72,7 @@ def _sleepers() -> Iterator[Figure]:
             return time.perf_counter() - start
 
         async def several() -> list[float]:
-            return [await timed() for _ in range(5)]  # noqa: B023  (used before the next turn)
+            return [await timed() for _ in range(5)]
 
         seconds = statistics.median(asyncio.run(several()))
         yield Figure(f"100 tools of 50 ms in arun ({name}), seconds", seconds, bound)

@@ -34,7 +34,7 @@ def property_of(mode: str, *, focus: str = "", shrinks: bool = True) -> Callable
         derandomize=True,
         database=None,
         phases=phases,
-        suppress_health_check=list(HealthCheck),
+        suppress_health_check=(HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large),
         report_multiple_bugs=False,
     )
     @given(scripts(mode, focus))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import dis
 import os
 import signal
 import subprocess
@@ -877,3 +878,75 @@ def test_an_early_call_is_found_again_when_the_calls_before_it_are_gone(way: str
     result = go(way, Agent(_announcing(pieces), tools=[read]), parallel=True)
     assert sorted(entered) == [1, 2]
     assert [m.text for m in result.messages if isinstance(m, ToolMessage)] == ["2"]
+
+
+# ---------------------------------------------------------------- Ctrl-C at every instruction
+
+# After these, and nowhere else, the interpreter looks for signals.
+CHECKED = frozenset(("CALL", "CALL_FUNCTION_EX", "CALL_KW", "JUMP_BACKWARD", "RESUME"))
+ENGINE = frozenset(
+    f"_{name}.py" for name in ("attempt", "books", "call", "drive", "giveup", "ledger", "loop", "undoing")
+)
+
+
+class _CtrlC:
+    """Traces the engine and interrupts it once, at the place with this number."""
+
+    def __init__(self, number: int) -> None:
+        self.left = number
+        self._last: dict[int, int] = {}
+
+    def __call__(self, frame: Any, event: str, _: Any) -> Any:
+        path = Path(frame.f_code.co_filename)
+        return self._in_frame if path.name in ENGINE and path.parent.name == "surehand" else None
+
+    def _in_frame(self, frame: Any, event: str, _: Any) -> Any:
+        frame.f_trace_opcodes = True
+        if event == "return":
+            self._last.pop(id(frame), None)
+        if event == "opcode":
+            before = self._last.get(id(frame))
+            self._last[id(frame)] = frame.f_lasti
+            if before is not None and dis.opname[frame.f_code.co_code[before]] in CHECKED:
+                self.left -= 1
+                if self.left == 0:
+                    sys.settrace(None)
+                    signal.raise_signal(signal.SIGINT)
+        return self._in_frame
+
+
+def _interrupted(number: int) -> bool:
+    """Whether the run had that many places at which it could be interrupted; checks what the interrupt left."""
+    world, memory, ctrl_c = Ledger(), MessageWindow(50), _CtrlC(number)
+    agent = Agent(ScriptedModel([calls(book("a")), calls(book("b")), say("ok")]), tools=world.tools(), memory=memory)
+    previous = sys.gettrace()
+    error: BaseException | None = None
+    sys.settrace(ctrl_c)
+    try:
+        agent.run("go")
+    except KeyboardInterrupt as interrupt:
+        error = interrupt
+    finally:
+        sys.settrace(previous)
+    if ctrl_c.left > 0:
+        assert (world.entries, error) == (["+a", "+b"], None)
+        return False
+    closed(memory)
+    done, undone = ([entry[1:] for entry in world.entries if entry[0] == sign] for sign in "+-")
+    assert len(set(undone)) == len(undone), (number, undone)
+    standing = set(done) - set(undone)
+    if standing and error is not None:
+        report = report_of(error)
+        assert report is not None, (number, world.entries)
+        named = " ".join(e.call.arguments for e in report.standing)
+        assert all(f'"{what}"' in named for what in standing), (number, world.entries, report)
+    return True
+
+
+@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")  # interrupted on the way from making to awaiting
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_interrupt_at_any_instruction_leaves_nothing_unnamed_and_no_open_call() -> None:
+    number = 1
+    while _interrupted(number):
+        number += 1
+    assert number > 100

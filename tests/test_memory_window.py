@@ -68,8 +68,13 @@ def test_the_system_message_is_protected_wherever_it_stands(place: int) -> None:
     assert kept == [SYSTEM, user(4)]
 
 
-def test_a_window_of_one_with_a_system_message_keeps_it_and_the_latest_exchange() -> None:
-    assert window_of(1, SYSTEM, user(1), user(2)) == [SYSTEM, user(2)]
+def test_a_window_of_one_with_a_system_message_keeps_only_that() -> None:
+    assert window_of(1, SYSTEM, user(1), user(2)) == [SYSTEM]
+
+
+def test_a_window_of_one_with_a_system_message_keeps_the_latest_exchange_with_results_too() -> None:
+    round_of_tools = [asks("1"), result("1")]
+    assert window_of(1, SYSTEM, user(1), *round_of_tools) == [SYSTEM, *round_of_tools]
 
 
 def test_an_equal_system_message_changes_nothing_and_a_different_one_replaces_it() -> None:
@@ -118,7 +123,7 @@ def test_no_window_of_any_size_parts_a_call_from_its_results() -> None:
         for limit in range(1, len(messages) + 1):
             for kept in (window_of(limit, *messages), _batched(limit, messages)):
                 assert _whole(kept), (limit, kept)
-                assert kept[-1] == messages[-1]
+                assert kept[-1] == (SYSTEM if limit == 1 else messages[-1])
 
 
 def _batched(limit: int, messages: Sequence[Message]) -> list[Message]:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from ._books import Round, Run
 from ._call import Interrupted
-from ._colour import contained, from_thread, is_async_callable, outcome_of, pool
+from ._colour import contained, from_thread, outcome_of, pool
 from ._drive import adrive, drive, exhaust
 from ._effects import (
     Await,
@@ -32,6 +32,7 @@ from ._pieces import Model, broken_stream, event_of
 from ._schedule import Schedule, width_of
 from .errors import AsyncNotSupportedError, RunCancelled, ToolTimeout
 from .messages import ChatResponse, ResponseDone, ToolCallReady
+from .tools._signature import is_async_callable
 
 __all__ = ["Awaiting"]
 
@@ -133,8 +134,12 @@ class Awaiting:
         schedule.admit(effect.round.pending)
         self._start_next(schedule)
         while not schedule.is_idle:
-            settled = self._settled = self._loop.create_future()
-            await self._interruptible(lambda: settled)
+            self._settled = self._loop.create_future()
+            await self._interruptible(self._all_settled)
+
+    async def _all_settled(self) -> None:
+        if self._settled is not None:
+            await self._settled
 
     def _start_next(self, schedule: Schedule) -> None:
         if self._execute is not None:

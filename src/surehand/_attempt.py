@@ -5,7 +5,7 @@ No I/O: what has to be done outside is awaited as an effect. The frame around it
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -27,7 +27,7 @@ from .errors import (
 from .events import ArgumentRepaired, ToolFinished, ToolProgress, ToolStarted
 from .messages import ToolCall, ToolMessage
 from .policies import ErrorHandler, tell_safely
-from .tools._tool import Absent, Happened, Outcome, Tool, ToolContext, ToolResult, Unknown
+from .tools._tool import Absent, Happened, Outcome, Probe, Tool, ToolContext, ToolResult, Unknown
 
 __all__ = ["Ended", "Interrupted", "gave_up", "outcome_of"]
 
@@ -233,13 +233,12 @@ async def _after_error(job: _Job, error: BaseException) -> Ended:
     error = _showable(tool, error)
     if tool.repeat == "safe":
         return await _handled(job, Outcome.FAILED, errors.execution or tell_safely, error)
-    match await _probed(job):
-        case Happened(value):
-            return _done(job, value)
-        case Absent():
-            return await _handled(job, Outcome.FAILED, errors.execution or tell_safely, error)
-        case _:
-            return await _unknown(job, error)
+    answer = await _probed(job)
+    if isinstance(answer, Happened):
+        return _done(job, answer.value)
+    if isinstance(answer, Absent):
+        return await _handled(job, Outcome.FAILED, errors.execution or tell_safely, error)
+    return await _unknown(job, error)
 
 
 def _showable(tool: Tool, error: BaseException) -> BaseException:
@@ -252,13 +251,14 @@ def _showable(tool: Tool, error: BaseException) -> BaseException:
     return wrapped
 
 
-async def _probed(job: _Job) -> Any:
+async def _probed(job: _Job) -> Probe:
     if job.tool.probe is None:
         return Unknown()
     try:
-        return await Offload(job.tool.probe, (job.context(), job.arguments))
+        answer = await Offload(job.tool.probe, (job.context(), job.arguments))
     except Exception:
-        return Unknown()  # a probe that fails cannot tell
+        return Unknown()  # a probe that fails cannot tell, and neither can one that answers something else
+    return cast(Probe, answer) if isinstance(answer, Happened | Absent) else Unknown()
 
 
 async def _unknown(job: _Job, error: BaseException) -> Ended:

@@ -209,11 +209,11 @@ class Round(Struct, eq=False):
 
     def receive(self, message: AssistantMessage) -> None:
         """The reply is complete: fix the request order, joining calls that were started early (spec 7.8.2, D-17)."""
-        self.message = message
         wanted = [call for call in message.tool_calls if not call.executed_by_provider]
         if not self.calls:
             self.calls = dict(enumerate(wanted))
             self.order = list(self.calls)
+            self.message = message  # last, here and below: an interrupt must not leave a reply without its calls
             return
         fresh = max(len(wanted), *(slot + 1 for slot in self.calls))
         early = dict(self.calls)
@@ -224,6 +224,7 @@ class Round(Struct, eq=False):
             early.pop(slot, None)
             self.calls[slot] = call
             self.order.append(slot)
+        self.message = message
 
     def key(self, slot: int) -> str:
         """The call's key within the run."""

@@ -66,7 +66,8 @@ def canonical(value: Any) -> str:
 
 def plain(value: Any) -> Any:
     """The value as dicts, lists and scalars, as far as that goes; used for fingerprints and display."""
-    match value:
+    kind: Any = value  # matched instead of the value, whose type would be half-known in the branches
+    match kind:
         case str():
             return clean_text(value)
         case bool() | int() | None:
@@ -80,13 +81,25 @@ def plain(value: Any) -> Any:
         case bytes() | bytearray():
             return base64.b64encode(value).decode()
         case Mapping():
-            return {str(plain(key)): plain(item) for key, item in value.items()}
+            return _plain_entries(value)
         case list() | tuple():
             return [plain(item) for item in value]
         case Set():
-            return sorted((plain(item) for item in value), key=repr)
+            return _plain_members(value)
         case _:
             return _plain_object(value)
+
+
+def _plain_entries(entries: Mapping[Any, Any]) -> dict[str, Any]:
+    return {str(plain(key)): plain(item) for key, item in entries.items()}
+
+
+def _plain_members(members: Set[Any]) -> list[Any]:
+    return sorted((plain(item) for item in members), key=repr)
+
+
+def _cleaned_entries(entries: Mapping[Any, Any]) -> dict[Any, Any]:
+    return {_cleaned(key): _cleaned(item) for key, item in entries.items()}
 
 
 def _plain_object(value: Any) -> Any:
@@ -100,11 +113,12 @@ def _plain_object(value: Any) -> Any:
 
 
 def _cleaned(value: Any) -> Any:
-    match value:
+    kind: Any = value  # matched instead of the value, whose type would be half-known in the branches
+    match kind:
         case str():
             return clean_text(value)
         case Mapping():
-            return {_cleaned(key): _cleaned(item) for key, item in value.items()}
+            return _cleaned_entries(value)
         case list() | tuple():
             return [_cleaned(item) for item in value]
         case msgspec.Struct():
@@ -115,7 +129,8 @@ def _cleaned(value: Any) -> Any:
 
 
 def _cleaned_field(value: Any) -> Any:
-    return tuple(map(_cleaned, value)) if isinstance(value, tuple) else _cleaned(value)
+    cleaned = _cleaned(value)
+    return tuple(cleaned) if isinstance(value, tuple) else cleaned
 
 
 class PydanticField:
@@ -144,15 +159,27 @@ class PydanticField:
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: Any) -> dict[str, Any]:
         """The JSON schema of the JSON form, its own definitions inlined where they are not recursive."""
         (root,), definitions = msgspec.json.schema_components([cls])
-        return _inlined(root, definitions)
+        inlined: dict[str, Any] = _inlined(root, definitions)
+        return inlined
 
 
 def _inlined(node: Any, definitions: Mapping[str, Any]) -> Any:
     # pydantic renames definitions of its own; a foreign "$ref" would dangle, so ours are written out in place.
-    if isinstance(node, list):
-        return [_inlined(item, definitions) for item in node]
-    if not isinstance(node, dict):
-        return node
-    if "$ref" in node:
-        return _inlined(definitions[node["$ref"].rsplit("/", 1)[-1]], definitions)
-    return {key: _inlined(item, definitions) for key, item in node.items() if key != "discriminator"}
+    kind: Any = node
+    match kind:
+        case list():
+            return _inlined_items(node, definitions)
+        case {"$ref": str(reference)}:
+            return _inlined(definitions[reference.rsplit("/", 1)[-1]], definitions)
+        case dict():
+            return _inlined_schema(node, definitions)
+        case _:
+            return node
+
+
+def _inlined_items(items: list[Any], definitions: Mapping[str, Any]) -> list[Any]:
+    return [_inlined(item, definitions) for item in items]
+
+
+def _inlined_schema(schema: dict[str, Any], definitions: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: _inlined(item, definitions) for key, item in schema.items() if key != "discriminator"}

@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
-import inspect
 import os
 import queue
 import threading
@@ -110,7 +109,8 @@ class Portal:
             return Portal(self._depth + 1).call(awaitable)
         future = self.submit(awaitable)
         try:
-            return outcome_of(future)
+            outcome: T = outcome_of(future)
+            return outcome
         except BaseException:
             future.cancel()
             raise
@@ -229,10 +229,3 @@ def _after_fork() -> None:
 
 with contextlib.suppress(AttributeError):  # Windows has no fork
     os.register_at_fork(after_in_child=_after_fork)
-
-
-def is_async_callable(function: Any) -> bool:
-    """Whether calling it gives a coroutine, looking through partials and callable objects."""
-    while hasattr(function, "func") and hasattr(function, "keywords"):
-        function = function.func
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, ClassVar, Protocol, TypeVar, cast
 
 from ._effects import Core, Effect, RunBody, RunUndo, Shielded, Thrown, UseMemory
 from .events import Event
@@ -23,15 +23,11 @@ T = TypeVar("T")
 class BlockingIO(Protocol):
     """Performs effects by blocking. The tables belong to the class: a run must not pay for making them."""
 
-    @property
-    def at_once(self) -> Mapping[type[Effect[Any]], Callable[[Any, Any], Any]]:
-        """How to perform the effects during which no events come up: functions of the performer and the effect."""
-        ...
+    at_once: ClassVar[Mapping[type[Effect[Any]], Callable[[Any, Any], Any]]]
+    """How to perform the effects during which no events come up: functions of the performer and the effect."""
 
-    @property
-    def in_steps(self) -> Mapping[type[Effect[Any]], Callable[[Any, Any], Generator[Event, None, Any]]]:
-        """How to perform the others."""
-        ...
+    in_steps: ClassVar[Mapping[type[Effect[Any]], Callable[[Any, Any], Generator[Event, None, Any]]]]
+    """How to perform the others."""
 
     @property
     def streams(self) -> bool:
@@ -46,10 +42,8 @@ class BlockingIO(Protocol):
 class AsyncIO(Protocol):
     """Performs effects by awaiting."""
 
-    @property
-    def performers(self) -> Mapping[type[Effect[Any]], Callable[[Any, Any], Awaitable[Any]]]:
-        """How to perform each effect: functions of the performer and the effect."""
-        ...
+    performers: ClassVar[Mapping[type[Effect[Any]], Callable[[Any, Any], Awaitable[Any]]]]
+    """How to perform each effect: functions of the performer and the effect."""
 
     @property
     def streams(self) -> bool:
@@ -77,7 +71,10 @@ def drive(core: Core[T], io: BlockingIO, *, quiet: bool = False) -> Generator[Ev
             if not silent:
                 yield from io.pending()
             return cast(T, stop.value)
-        except BaseException:
+        except BaseException as raised:
+            if getattr(core, "cr_frame", None) is not None:
+                error = raised  # an interrupt between the core's step and ours: the core has not heard of it yet
+                continue
             if not silent:
                 yield from io.pending()
             raise

@@ -18,7 +18,7 @@ from .messages import Message, TextContent, ToolMessage
 from .policies import UndoPolicy
 from .tools._tool import Outcome, ToolExecution, ToolResult
 
-__all__ = ["book_round", "give_up", "save", "undo_all", "undo_some"]
+__all__ = ["attach", "book_round", "give_up", "save", "undo_all", "undo_some"]
 
 
 async def give_up(run: Run, failure: BaseException) -> None:
@@ -45,7 +45,7 @@ async def give_up(run: Run, failure: BaseException) -> None:
     if run.undo_reason is UndoReason.RUN_CANCELLED:
         ending = RunCancelledEvent(run_id=run.run_id, path=run.path)
     _emit_all(run, [*events, ending])
-    _attach(run, failure, notes)
+    attach(run, failure, notes)
 
 
 def _note(notes: list[str], run: Run, what: str, error: BaseException) -> None:
@@ -58,7 +58,8 @@ def _why(run: Run) -> str:
     return "the run was cancelled" if run.undo_reason is UndoReason.RUN_CANCELLED else "the run was given up"
 
 
-def _attach(run: Run, failure: BaseException, notes: Sequence[str]) -> None:
+def attach(run: Run, failure: BaseException, notes: Sequence[str] = ()) -> None:
+    """Add a note to the failure, and what ``report_of`` needs."""
     report = run.report()
     failure.__dict__["__surehand_run__"] = run
     with contextlib.suppress(Exception):  # a frozen exception takes no notes, which must not replace it
@@ -87,15 +88,19 @@ def book_round(run: Run, round_: Round) -> list[ToolExecution[Any]]:
     assert round_.message is not None
     records, messages = round_.records, run.messages
     executions: list[ToolExecution[Any]] = []
-    messages.append(round_.message)
+    booked: list[Message] = [round_.message]
+    places: dict[str, int] = {}
     for slot in round_.order:
         execution = records.get(slot) or _fill(run, round_, slot)
         executions.append(execution)
-        run.places[execution.key] = len(messages)
-        messages.append(execution.result.to_message(round_.calls[slot]))
+        places[execution.key] = len(messages) + len(booked)
+        booked.append(execution.result.to_message(round_.calls[slot]))
     if len(executions) > 1:
         run.arrange([execution.key for execution in executions])
+    # All of it or nothing: an interrupt in between must not leave half a round in history, nor the round twice.
     run.round = None
+    messages.extend(booked)
+    run.places.update(places)
     if run.listening:
         for execution in executions:
             run.emit(ToolExecuted(run_id=run.run_id, path=run.path, execution=execution))

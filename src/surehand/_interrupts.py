@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from types import FrameType
 
@@ -15,7 +15,7 @@ __all__ = ["held_interrupts"]
 
 
 @contextmanager
-def held_interrupts(run: Run) -> Iterator[None]:
+def held_interrupts(run: Run) -> Generator[None]:
     """Hold an interrupt back inside the block; it becomes ``run.interrupt``, to be raised when all is done.
 
     Only Python's own handler is replaced: an application that handles SIGINT itself keeps its way.

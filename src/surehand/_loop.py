@@ -60,7 +60,7 @@ async def run_loop(run: Run) -> Answer:
         await Shielded(give_up(run, failure))
         if run.interrupt is not None and run.interrupt is not failure:
             raise run.interrupt from failure
-        raise failure
+        raise failure  # noqa: B904  (it keeps the causes that it has)
 
 
 def _cause(run: Run, raised: BaseException) -> BaseException:
@@ -108,11 +108,8 @@ async def _rounds(run: Run) -> Answer:
 
 
 async def _ask(run: Run) -> ChatResponse:
-    if run.memory is None:
-        messages = (*run.history, *run.messages)
-    else:
-        messages = tuple(await UseMemory(run.memory, "messages"))
-    request = ChatRequest(messages, run.request_parameters)
+    messages = (*run.history, *run.messages) if run.memory is None else await UseMemory(run.memory, "messages")
+    request = ChatRequest(tuple(messages), run.request_parameters)
     if run.settings.transform_request is not None:
         # The transformed request is sent and forgotten, so that edits do not pile up (spec 7.7.2).
         request = run.settings.transform_request(request, run.memory_id)

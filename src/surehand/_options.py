@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, TypedDict
 
+from msgspec import Struct
+
 from ._books import CancelToken, Hooks, Settings
 from .errors import UserError, closest_names
 from .events import Listener, Listeners
@@ -15,7 +17,16 @@ from .messages import ChatParameters, Message
 from .policies import EarlyStart, ErrorHandler, ErrorPolicy, Limits, UndoPolicy, undo_on_real_failure
 from .tools._tool import Parameters, ReturnBehavior, Tool, ToolExecution
 
-__all__ = ["AgentOptions", "RunOptions", "checked", "parallel_of", "settings_of"]
+__all__ = [
+    "RUN_DEFAULTS",
+    "AgentChoices",
+    "AgentOptions",
+    "RunChoices",
+    "RunOptions",
+    "checked",
+    "parallel_of",
+    "settings_of",
+]
 
 
 class AgentOptions(TypedDict, total=False):
@@ -60,57 +71,63 @@ class RunOptions(TypedDict, total=False):
     listeners: Iterable[Listener]
 
 
-RUN_DEFAULTS = RunOptions(
-    memory_id="default",
-    history=(),
-    parameters={},
-    chat_parameters=ChatParameters(),
-    parallel=None,
-    cancel=None,
-    before_tool=None,
-    after_tool=None,
-    listeners=(),
-)
-
-
 def new_id() -> str:
     """A fresh run id."""
     return os.urandom(16).hex()
 
 
-AGENT_DEFAULTS = AgentOptions(
-    tools=(),
-    instructions=None,
-    memory=None,
-    limits=Limits(),
-    parallel=None,
-    early_start="safe",
-    authorise=None,
-    on_error=ErrorPolicy(),
-    undo=None,
-    undo_when=undo_on_real_failure,
-    undo_timeout=60.0,
-    drain_timeout=30.0,
-    on_abort="complete",
-    on_tool_error=None,
-    before_tool=None,
-    after_tool=None,
-    listeners=(),
-    transform_request=None,
-    relax_tool_choice=True,
-    chat_parameters=ChatParameters(),
-    stream_buffer=64,
-    clock=time.time,
-    new_id=new_id,
-)
+class AgentChoices(Struct, frozen=True, kw_only=True, eq=False):
+    """The options of an agent, all of them: the given ones and the defaults."""
+
+    tools: Iterable[Any] = ()
+    instructions: str | None = None
+    memory: ChatMemory | Callable[[Any], ChatMemory] | None = None
+    limits: Limits = Limits()
+    parallel: bool | int | None = None
+    early_start: EarlyStart = "safe"
+    authorise: Callable[..., Any] | None = None
+    on_error: ErrorPolicy | ErrorHandler = ErrorPolicy()
+    undo: UndoPolicy | None = None
+    undo_when: Callable[[ToolExecution[Any]], bool] = undo_on_real_failure
+    undo_timeout: float | None = 60.0
+    drain_timeout: float = 30.0
+    on_abort: str = "complete"
+    on_tool_error: Callable[..., Any] | None = None
+    before_tool: Callable[..., Any] | None = None
+    after_tool: Callable[..., Any] | None = None
+    listeners: Listeners | Iterable[Listener] = ()
+    transform_request: Callable[..., Any] | None = None
+    relax_tool_choice: bool = True
+    chat_parameters: ChatParameters = ChatParameters()
+    stream_buffer: int = 64
+    clock: Callable[[], float] = time.time
+    new_id: Callable[[], str] = new_id
+
+
+class RunChoices(Struct, frozen=True, kw_only=True, eq=False):
+    """The options of a run, all of them: the given ones and the defaults."""
+
+    memory_id: Any = "default"
+    history: Sequence[Message] = ()
+    parameters: Parameters | Mapping[str, Any] = {}
+    chat_parameters: ChatParameters | None = None
+    parallel: bool | int | None = None
+    cancel: CancelToken | None = None
+    before_tool: Callable[..., Any] | None = None
+    after_tool: Callable[..., Any] | None = None
+    listeners: Iterable[Listener] = ()
+
+
+RUN_DEFAULTS = RunChoices()
+
 
 # What an option must be, where its type alone decides.
-_TYPES: dict[str, type | tuple[type, ...]] = {
-    "limits": Limits,
+_TYPES: dict[str, tuple[type, ...]] = {
+    "limits": (Limits,),
     "instructions": (str, type(None)),
     "undo": (UndoPolicy, type(None)),
-    "chat_parameters": ChatParameters,
-    "relax_tool_choice": bool,
+    "chat_parameters": (ChatParameters,),
+    "relax_tool_choice": (bool,),
     "cancel": (CancelToken, type(None)),
     "parameters": (Parameters, Mapping),
 }
@@ -142,8 +159,8 @@ def checked(options: Mapping[str, Any], known: Iterable[str], where: str) -> Non
 
 
 def _complaint(name: str, value: Any) -> str | None:
-    if name in _TYPES and not isinstance(value, _TYPES[name]):
-        kinds = _TYPES[name] if isinstance(_TYPES[name], tuple) else (_TYPES[name],)
+    kinds = _TYPES.get(name)
+    if kinds is not None and not isinstance(value, kinds):
         return " or ".join("None" if kind is type(None) else kind.__name__ for kind in kinds)
     if name in _CHOICES and value not in _CHOICES[name]:
         return f"one of {_CHOICES[name]!r}"
@@ -175,10 +192,10 @@ def parallel_of(chosen: bool | int | None, *, is_async: bool) -> bool | int:
     return False if chosen == 1 and chosen is not True else chosen
 
 
-def settings_of(options: AgentOptions, tools: Sequence[Tool]) -> Settings:
+def settings_of(chosen: AgentChoices, tools: Sequence[Tool]) -> Settings:
     """The settings of an agent from its checked options and collected tools."""
-    on_error = options["on_error"]
-    undo = options["undo"]
+    on_error = chosen.on_error
+    undo = chosen.undo
     if undo is None:
         # As soon as a tool can be undone, giving a run up undoes it; a mere tool error does not (spec 11.1.6).
         undo = UndoPolicy.ON_GIVE_UP if any(tool.undo is not None for tool in tools) else UndoPolicy.OFF
@@ -186,19 +203,19 @@ def settings_of(options: AgentOptions, tools: Sequence[Tool]) -> Settings:
         tools={tool.name: tool for tool in tools},
         specs=tuple(tool.spec for tool in tools),
         may_end_early=any(tool.returns is not ReturnBehavior.TO_MODEL for tool in tools),
-        limits=options["limits"],
+        limits=chosen.limits,
         errors=on_error if isinstance(on_error, ErrorPolicy) else ErrorPolicy(execution=on_error),
         undo=undo,
-        undo_when=options["undo_when"],
-        undo_timeout=options["undo_timeout"],
-        drain_timeout=options["drain_timeout"],
-        early_start=options["early_start"],
-        authorise=options["authorise"],
-        hooks=hooks_of(options["before_tool"], options["after_tool"]),
-        transform_request=options["transform_request"],
-        relax_tool_choice=options["relax_tool_choice"],
-        on_abort=options["on_abort"],
-        on_tool_error=options["on_tool_error"],
+        undo_when=chosen.undo_when,
+        undo_timeout=chosen.undo_timeout,
+        drain_timeout=chosen.drain_timeout,
+        early_start=chosen.early_start,
+        authorise=chosen.authorise,
+        hooks=hooks_of(chosen.before_tool, chosen.after_tool),
+        transform_request=chosen.transform_request,
+        relax_tool_choice=chosen.relax_tool_choice,
+        on_abort=chosen.on_abort,
+        on_tool_error=chosen.on_tool_error,
     )
 
 

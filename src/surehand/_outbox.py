@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 
 from .events import Event
@@ -47,7 +47,7 @@ class Outbox:
         self.consumer = threading.get_ident()
 
     @contextmanager
-    def worker(self) -> Iterator[None]:
+    def worker(self) -> Generator[None]:
         """Inside the block, the calling thread runs a call of a parallel round."""
         me = threading.get_ident()
         self._workers.add(me)

@@ -13,15 +13,17 @@ from ._books import Round, Run
 from ._colour import outcome_of, pool, portal
 from ._drive import drive, exhaust
 from ._effects import Await, CallModel, Core, Drain, Effect, Offload, RunBody, RunTools, RunUndo, Shielded, UseMemory
+from ._giveup import attach
 from ._interrupts import held_interrupts
+from ._loop import abandon
 from ._outbox import Outbox
 from ._pieces import Model, broken_stream, event_of
 from ._schedule import Schedule, width_of
-from .errors import ToolExecutionError, ToolTimeout
+from .errors import Suspended, ToolExecutionError, ToolTimeout
 from .events import Event
 from .messages import ChatResponse, ResponseDone, ToolCallReady
 
-__all__ = ["Blocking", "awaited", "called", "settled", "unraisable"]
+__all__ = ["Blocking", "abandoned", "awaited", "called", "settled", "unraisable"]
 
 _EVENT, _CANCELLED = -1, -2  # what may be in the wake queue besides the slot of a call that has settled
 
@@ -193,6 +195,14 @@ class Blocking:
         CallModel: _call_model,
         RunTools: _run_tools,
     }
+
+
+def abandoned(run: Run, io: Blocking, failure: BaseException) -> None:
+    """See to a run that was left or interrupted after its loop had ended and before its answer was delivered."""
+    if run.ledger.closed and not run.given_up:
+        attach(run, failure)  # the answer stands although nobody gets it: the report says what was done
+    elif not (run.given_up or isinstance(failure, Suspended)):
+        exhaust(drive(abandon(run, failure), io, quiet=True))
 
 
 # ---------------------------------------------------------------- awaitables and futures

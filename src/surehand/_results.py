@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import Any, Generic
+from typing import Any, Generic, cast
 
 from typing_extensions import TypeVar
 
@@ -21,8 +21,8 @@ OutputT = TypeVar("OutputT", default=str)
 
 def delivered(run: Run, answer: Answer) -> RunResult[Any]:
     """The result of a run whose answer stands: from here on, no cancellation and no listener can stop it."""
-    run.ledger.close()
     result: RunResult[Any] = RunResult(run, answer)
+    run.ledger.close()
     if run.listening:
         try:
             run.emit(finished(run, answer))
@@ -103,5 +103,5 @@ def report_of(error: BaseException) -> UndoReport | None:
             return run.report()
         waiting += [current.__cause__, current.__context__]
         if isinstance(current, BaseExceptionGroup):
-            waiting += current.exceptions
+            waiting += cast(BaseExceptionGroup[BaseException], current).exceptions
     return None

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
-from types import TracebackType
-from typing import Generic, Self
+from types import GeneratorType, TracebackType
+from typing import Generic, Self, cast
 
 from typing_extensions import TypeVar
 
 from ._aperform import Awaiting
 from ._books import Run, UndoReport
 from ._callbacks import Callbacks
-from ._drive import drive, exhaust
-from ._loop import Answer, abandon, run_loop
-from ._perform import Blocking, settled
+from ._drive import drive
+from ._loop import Answer, run_loop
+from ._perform import Blocking, abandoned, settled
 from ._results import RunResult, delivered
 from ._supervise import Supervisor
 from .errors import RunCancelled, UserError
@@ -63,18 +63,15 @@ class Stream(_Handle[OutputT]):
         self._io = io
         self._outbox = io.outbox
         self._left = False
-        self._events: Generator[Event, None, None] = self._run_through()
+        self._events = cast("GeneratorType[Event, None, None]", self._run_through())
 
     def _run_through(self) -> Generator[Event, None, None]:
-        run = self._run
         try:
-            answer: Answer = yield from drive(run_loop(run), self._io)
-        except GeneratorExit as left:
-            if not run.given_up:
-                # The consumer left at one of the last events, when the loop was through: its answer does not stand.
-                exhaust(drive(abandon(run, left), self._io, quiet=True))
+            answer: Answer = yield from drive(run_loop(self._run), self._io)
+            self._result = delivered(self._run, answer)
+        except BaseException as failure:
+            abandoned(self._run, self._io, failure)
             raise
-        self._result = delivered(run, answer)
         yield from self._io.pending()
 
     def __iter__(self) -> Iterator[Event]:

@@ -29,7 +29,7 @@ class Supervisor(Generic[T]):
 
     def __init__(self, run: Run, core: Core[T], io: Awaiting) -> None:
         self._run = run
-        self._core: Core[T] | Core[None] = core
+        self._core = core
         self._io = io
         self._loop = asyncio.get_running_loop()
         self._waiter: asyncio.Future[None] | None = None

@@ -16,16 +16,17 @@ from ._books import CancelToken, Run
 from ._drive import drive, exhaust
 from ._loop import run_loop
 from ._options import (
-    AGENT_DEFAULTS,
     RUN_DEFAULTS,
+    AgentChoices,
     AgentOptions,
+    RunChoices,
     RunOptions,
     checked,
     hooks_of,
     parallel_of,
     settings_of,
 )
-from ._perform import Blocking
+from ._perform import Blocking, abandoned
 from ._results import RunResult, delivered
 from ._streams import AsyncStream, Stream
 from ._supervise import Supervisor
@@ -71,21 +72,21 @@ class Agent(Generic[DepsT, OutputT]):
 
     def __init__(self, model: ChatModel | str, **options: Unpack[AgentOptions]) -> None:
         checked(options, AgentOptions.__annotations__, "Agent()")
-        chosen = cast(AgentOptions, {**AGENT_DEFAULTS, **options})
+        chosen = AgentChoices(**options)
         self._model = from_name(model) if isinstance(model, str) else model
         if not isinstance(self._model, ChatModel):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise UserError(f"model={model!r}: expected a ChatModel or a name such as 'openai:gpt-5' or 'local'")
         from .tools._collect import collect_tools  # loads pydantic's machinery for schemas, so not at import
 
-        self._settings = settings_of(chosen, collect_tools(chosen["tools"]))
-        self._options = chosen
-        self._now, self._new_id = chosen["clock"], chosen["new_id"]
-        instructions = chosen["instructions"]
+        self._settings = settings_of(chosen, collect_tools(chosen.tools))
+        self._chosen = chosen
+        self._now, self._new_id = chosen.clock, chosen.new_id
+        instructions = chosen.instructions
         self._system = None if not instructions else SystemMessage(instructions)
-        listeners = chosen["listeners"]
+        listeners = chosen.listeners
         self._listeners = listeners if isinstance(listeners, Listeners) else Listeners(*listeners)
-        self._chat_parameters = chosen["chat_parameters"].override_with(ChatParameters(tools=self._settings.specs))
-        memory = chosen["memory"]
+        self._chat_parameters = chosen.chat_parameters.override_with(ChatParameters(tools=self._settings.specs))
+        memory = chosen.memory
         self._shared_memory = memory if isinstance(memory, ChatMemory) else None
         self._make_memory = None if memory is None or isinstance(memory, ChatMemory) else memory
         self._memories: dict[Any, ChatMemory] = {}
@@ -104,7 +105,12 @@ class Agent(Generic[DepsT, OutputT]):
         If the run is given up, raises what ended it, with a note; ``report_of(error)`` gives the ``UndoReport``.
         """
         run = self._open(prompt, deps, options, is_async=False, streams=False)
-        return delivered(run, exhaust(drive(run_loop(run), Blocking(run, self._model))))
+        io = Blocking(run, self._model)
+        try:
+            return delivered(run, exhaust(drive(run_loop(run), io)))
+        except BaseException as failure:
+            abandoned(run, io, failure)
+            raise
 
     async def arun(
         self, prompt: Prompt, *, deps: DepsT | None = None, **options: Unpack[RunOptions]
@@ -119,7 +125,7 @@ class Agent(Generic[DepsT, OutputT]):
     def stream(self, prompt: Prompt, *, deps: DepsT | None = None, **options: Unpack[RunOptions]) -> Stream[OutputT]:
         """The run as a blocking iterator of events, inside a ``with`` block; takes what ``run`` takes."""
         run = self._open(prompt, deps, options, is_async=False, streams=True)
-        io = Blocking(run, self._model, outbox_size=self._options["stream_buffer"])
+        io = Blocking(run, self._model, outbox_size=self._chosen.stream_buffer)
         assert io.outbox is not None
         run.emit = _both(run.emit, io.outbox.put)
         return Stream(run, io)
@@ -131,7 +137,7 @@ class Agent(Generic[DepsT, OutputT]):
         run = self._open(prompt, deps, options, is_async=True, streams=True)
 
         def make_io() -> Awaiting:
-            io = Awaiting(run, self._model, outbox_size=self._options["stream_buffer"])
+            io = Awaiting(run, self._model, outbox_size=self._chosen.stream_buffer)
             assert io.outbox is not None
             run.emit = _both(run.emit, io.outbox.put)
             return io
@@ -144,30 +150,30 @@ class Agent(Generic[DepsT, OutputT]):
         given = RUN_DEFAULTS
         if options:
             checked(options, RunOptions.__annotations__, "run()")
-            given = cast(RunOptions, {**RUN_DEFAULTS, **options})
-        memory, history = self._memory_of(given["memory_id"]), given["history"]
+            given = RunChoices(**options)
+        memory, history = self._memory_of(given.memory_id), given.history
         if memory is not None and history:
             raise UserError("history= is for agents without a memory; this agent's memory holds the conversation")
         if self._system is not None and memory is None:
             history = (self._system, *history)
-        listeners, parameters, parallel = self._listeners, given["parameters"], given["parallel"]
-        if given["listeners"]:
-            listeners = listeners.with_more(given["listeners"])
-        may_overlap = parallel_of(self._options["parallel"] if parallel is None else parallel, is_async=is_async)
+        listeners, parameters, parallel = self._listeners, given.parameters, given.parallel
+        if given.listeners:
+            listeners = listeners.with_more(given.listeners)
+        may_overlap = parallel_of(self._chosen.parallel if parallel is None else parallel, is_async=is_async)
         return Run(
             settings=self._settings,
             run_id=self._new_id(),
             history=tuple(history),
             messages=[_user_message(prompt)],
             system=self._system,
-            request_parameters=self._parameters_of(given["chat_parameters"]),
+            request_parameters=self._parameters_of(given.chat_parameters),
             parallel=may_overlap,
             deps=deps,
             memory=memory,
-            memory_id=given["memory_id"],
+            memory_id=given.memory_id,
             parameters=parameters if isinstance(parameters, Parameters) else Parameters(parameters),
-            hooks=hooks_of(given["before_tool"], given["after_tool"], self._settings.hooks),
-            token=CancelToken() if given["cancel"] is None else given["cancel"].child(),
+            hooks=hooks_of(given.before_tool, given.after_tool, self._settings.hooks),
+            token=CancelToken() if given.cancel is None else given.cancel.child(),
             now=self._now,
             emit=listeners.tell,
             listening=streams or bool(listeners),
@@ -175,8 +181,8 @@ class Agent(Generic[DepsT, OutputT]):
             started_at=self._now(),
         )
 
-    def _parameters_of(self, given: ChatParameters) -> ChatParameters:
-        if given is RUN_DEFAULTS["chat_parameters"]:
+    def _parameters_of(self, given: ChatParameters | None) -> ChatParameters:
+        if given is None:
             return self._chat_parameters
         if given.tools is not UNSET:
             raise UserError("chat_parameters.tools: tools are given to Agent(tools=…), so that their calls can be run")

@@ -88,7 +88,7 @@ class ToolArgumentsError(SurehandError):
 
 
 class ToolExecutionError(SurehandError):
-    """A tool's body failed in a way that cannot be passed on as itself; the original is ``__cause__`` (spec 9.1, 9.9)."""
+    """A body failed in a way that cannot be passed on as itself; the original is ``__cause__`` (spec 9.1, 9.9)."""
 
     def __init__(self, message: str, *, code: int | None = None) -> None:
         super().__init__(message)
@@ -104,7 +104,7 @@ class UnknownToolError(SurehandError):
 
 
 class AsyncNotSupportedError(SurehandError):
-    """A component that is bound to its thread (``offload = False``) was used in ``arun`` or ``astream`` (spec 6.2.2)."""
+    """A component bound to its thread (``offload = False``) was used in ``arun`` or ``astream`` (spec 6.2.2)."""
 
 
 class LimitError(SurehandError):
@@ -128,7 +128,7 @@ class TimeLimitError(LimitError):
 
 
 class ConsecutiveErrorsError(LimitError):
-    """Every call failed in too many rounds in a row (spec 9.6); the last failure is ``__cause__`` where there is one."""
+    """Every call failed in too many rounds in a row (spec 9.6); ``__cause__`` is the last failure that was raised."""
 
 
 class ReplyCutOffError(SurehandError):

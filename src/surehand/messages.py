@@ -242,7 +242,7 @@ class Usage(Value, frozen=True):
     extras: Mapping[str, int] = _NO_ATTRIBUTES
 
     def __post_init__(self) -> None:
-        if self.total is UNSET:
+        if self.total is UNSET:  # type: ignore[comparison-overlap]
             known = self.input is not None and self.output is not None
             total = (self.input or 0) + (self.output or 0) if known else None
             msgspec.structs.force_setattr(self, "total", total)

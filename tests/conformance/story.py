@@ -174,8 +174,10 @@ class Conversation:
         if start < len(self._kept) and (self._by_exchange or self._kept[start][0].get("tool_calls")):
             while end < len(self._kept) and self._kept[end][0]["role"] == "tool":
                 end += 1
-        if start >= len(self._kept) or (self._by_exchange and end >= len(self._kept)):
-            return False  # the latest exchange stays, whole
+        if start >= len(self._kept):
+            return False
+        if self._by_exchange and end >= len(self._kept) and (start == 0 or self._kept[start][0].get("tool_calls")):
+            return False  # the latest exchange stays, whole; a lone message gives way to the system message
         del self._kept[start:end]
         return True
 

@@ -120,7 +120,7 @@ def check_given_up(ended: Exit, script: Script) -> None:
     report, world = ended.report, ended.world
     named = {_number(execution) for execution in report.standing}
     undone = {_number(execution) for execution in report.undone}
-    late = {n for n in ended.still_running}
+    late = set(ended.still_running)
     for execution in report.executions:
         n = _number(execution)
         if (

@@ -11,8 +11,8 @@ import pytest
 from surehand.errors import UserError
 from surehand.messages import ToolCall, ToolSpec
 from surehand.tools._collect import collect_tools
-from surehand.tools._executor import programmatic_tool
 from surehand.tools._declare import tool
+from surehand.tools._executor import programmatic_tool
 from surehand.tools._tool import ReturnBehavior, Tool, ToolContext, ToolResult
 
 from .helpers import context, one

@@ -18,8 +18,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validat
 from typing_extensions import TypedDict
 
 from surehand.errors import ToolArgumentsError
-from surehand.tools._decode import make_decoder
 from surehand.tools._declare import tool
+from surehand.tools._decode import make_decoder
 from surehand.tools._function import canonical_arguments
 from surehand.tools._json_text import NotJson, read_json
 from surehand.tools._schema import build_schema

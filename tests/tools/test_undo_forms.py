@@ -10,8 +10,8 @@ import pytest
 from surehand.errors import UserError
 from surehand.messages import ToolCall, ToolSpec
 from surehand.tools._collect import collect_tools
-from surehand.tools._executor import programmatic_tool
 from surehand.tools._declare import tool, undoes
+from surehand.tools._executor import programmatic_tool
 from surehand.tools._signature import MemoryId
 from surehand.tools._tool import Parameters, Tool, ToolContext, ToolExecution, Undo
 

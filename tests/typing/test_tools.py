@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, assert_type
 
-from surehand.tools._executor import ExecutorBody
 from surehand.tools._declare import tool, undoes
+from surehand.tools._executor import ExecutorBody
 from surehand.tools._function import FunctionBody
 from surehand.tools._tool import Body, Undo
 from surehand.tools._undo import FunctionUndo

@@ -24,11 +24,11 @@ from .. import (
     ToolUndone,
     UndoReport,
     abort,
-    collect_tools,
     report_of,
 )
 from .._streams import Stream
 from ..testing import ScriptedModel, call, calls
+from ..tools._collect import collect_tools
 from ._demo_report import Asked, DemoReport, Step
 from ._demo_screen import Screen, Thinking, call_text
 from ._demo_world import TravelDesk

@@ -67,9 +67,13 @@ class MessageWindow:
 
     def _limit(self) -> int:
         limit = self._max(self.id) if callable(self._max) else self._max
-        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+        if not _is_count(limit):
             raise UserError(f"MessageWindow(max_messages={limit!r}): expected a whole number of at least 1")
         return limit
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
 
 
 def _insert(kept: list[Message], message: Message, system_first: bool) -> None:
@@ -90,14 +94,22 @@ def evicted(messages: list[Message], limit: int) -> list[Message]:
     groups = _exchanges(messages)
     excess = len(messages) - limit
     dropped: set[int] = set()
-    for group in groups[:-1]:
-        if excess <= 0:
+    for group in groups:
+        if excess <= 0 or (group is groups[-1] and _is_kept_whole(messages, group, dropped)):
             break
         if isinstance(messages[group[0]], SystemMessage):
             continue
         dropped.update(group)
         excess -= len(group)
     return without_orphans([message for index, message in enumerate(messages) if index not in dropped])
+
+
+def _is_kept_whole(messages: Sequence[Message], latest: list[int], dropped: set[int]) -> bool:
+    # A run that has just asked for tools needs that reply; any other message gives way to a system message
+    # (spec 13.2.5), but never to nothing.
+    first = messages[latest[0]]
+    asks = isinstance(first, AssistantMessage) and first.has_tool_calls
+    return asks or len(dropped) + len(latest) == len(messages)
 
 
 def _exchanges(messages: Sequence[Message]) -> list[list[int]]:

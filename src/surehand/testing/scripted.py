@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from ..errors import UnexpectedRequestError
 from ..messages import (
@@ -83,7 +83,7 @@ class ScriptedModel(ChatModel):
             reply = reply(request)
         if isinstance(reply, BaseException):
             raise reply
-        return reply
+        return cast("ChatResponse | Sequence[StreamPiece]", reply)
 
     def generate(self, request: ChatRequest) -> ChatResponse:
         """The next reply of the script."""
