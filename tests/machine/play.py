@@ -229,7 +229,7 @@ def _play_blocking(script: Script, mode: str, agent: Agent, world: World, memory
             raise Broken(f"a run ended without a report: {error!r}") from error
         ended = _exit(world, memory, report, error=error)
     world.release.set()
-    deadline = time.monotonic() + 2
+    deadline = time.monotonic() + 1
     while not at_rest(ended) and time.monotonic() < deadline:
         time.sleep(0.001)
     return ended
@@ -269,7 +269,7 @@ async def _play_async(script: Script, mode: str, agent: Agent, world: World, mem
         task.cancel()
     ended = await _ended(task, stream, world, memory, left=lambda: left or bool(script.cuts))
     world.release.set()
-    deadline = time.monotonic() + 2
+    deadline = time.monotonic() + 1
     while not at_rest(ended) and time.monotonic() < deadline:
         await asyncio.sleep(0.001)
     return ended
