@@ -134,7 +134,7 @@ MUTANTS = (
     (_record_lost, "failing", ("run", "astream")),
     (_drain_cut_short, "cancelled", ("stream", "arun", "astream")),
     (_failure_taken_for_definite, "failing", ("stream", "arun")),
-    (_late_finisher_forgotten, "late", ("run", "arun")),
+    (_late_finisher_forgotten, "late", ("arun",)),
     (_not_given_up, "", ("stream", "astream")),
 )
 
