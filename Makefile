@@ -10,6 +10,9 @@ BIN := $(VENV)/bin
 # Twice quiet: errors are shown, progress and notices about the machine's own pip settings are not.
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
 INSTALL = $(PIP) install -c constraints.txt --build-constraint constraints.txt
+# As an installed package would be: an editable one has no bytecode, and importing it would compile it every time
+# where Python is told not to write any.
+COMPILE = $(BIN)/python -m compileall -q src/surehand
 WORKERS ?= 2
 
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
@@ -63,11 +66,15 @@ clean: ## remove the environment, caches and build results
 $(VENV)/.dev: $(VENV)/.python pyproject.toml constraints.txt
 	@echo "Installing surehand with its development tools into $(VENV) ..."
 	@$(INSTALL) -e '.[openai,local,cli]' --group dev
+	@$(COMPILE)
 	@touch $@
 
 $(VENV)/.demo: $(VENV)/.python pyproject.toml constraints.txt
 	@echo "Installing surehand with the embedded model into $(VENV) ..."
-	@$(INSTALL) -e '.[cli,local]'
+	@$(INSTALL) --only-binary xllamacpp -e '.[cli,local]' 2>/dev/null || { \
+		echo "There is no build of the model's runtime for this platform; the demo will play both acts from a script."; \
+		$(INSTALL) -e '.[cli]'; }
+	@$(COMPILE)
 	@touch $@
 
 # pip first: the one that comes with Python 3.11 knows neither dependency groups nor build constraints.

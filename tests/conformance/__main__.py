@@ -26,7 +26,6 @@ def main(arguments: list[str] | None = None) -> int:
     if not chosen.directory.is_dir():
         print(f"{chosen.directory}: no such directory", file=sys.stderr)
         return 2
-    logging.getLogger("surehand").setLevel(logging.CRITICAL)  # failures are what many scenarios are about
     return _run(chosen.directory, chosen.full)
 
 
@@ -82,4 +81,5 @@ def _print_diff(lines: list[str], full: bool) -> None:
 
 
 if __name__ == "__main__":
+    logging.getLogger("surehand").setLevel(logging.CRITICAL)  # failures are what many scenarios are about
     sys.exit(main())
