@@ -370,3 +370,14 @@ def test_progress_reaches_listeners_with_its_call(mode: Mode) -> None:
 
     ended = mode.play(ask(DO), say("Ok"), tools=[do])
     assert [(e.key, e.call, e.value) for e in ended.of(ToolProgress)] == [("1.0", DO, 0.5), ("1.0", DO, {"step": 2})]
+
+
+def test_a_safe_tool_with_an_undo_that_raises_is_unknown_and_the_run_goes_on(mode: Mode) -> None:
+    @tool(repeat="safe", undo=lambda value: None)
+    def do(what: str) -> str:
+        raise ValueError("after the effect, perhaps")
+
+    ended = mode.play(ask(DO), say("Ok"), tools=[do])
+    assert ended.result is not None and ended.result.output == "Ok"
+    assert only(ended) == (Outcome.UNKNOWN, "Tool 'do' failed with ValueError.", True)
+    assert ended.report.unknown == ended.report.standing == ended.executions

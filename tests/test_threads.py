@@ -9,13 +9,14 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import surehand
-from surehand import Agent, Outcome, ToolContext, set_pool_size, tool
+from surehand import Agent, Outcome, ToolContext, UserError, set_pool_size, tool, use_executor
 from surehand._colour import pool, portal
 from surehand.testing import ScriptedModel, call, calls, say
 
@@ -439,3 +440,34 @@ def test_the_context_of_one_run_does_not_reach_the_next_one_on_the_same_thread(s
         model = ScriptedModel([calls(call("body"), call("body")), say("ok")])
         Agent(model, tools=[body]).run("go", parallel=True)
     assert seen == ["nobody"] * 8
+
+
+def test_an_executor_of_the_application_runs_blocking_tools_until_it_is_taken_back() -> None:
+    names: list[str] = []
+
+    @tool(repeat="safe")
+    def where() -> str:
+        names.append(threading.current_thread().name)
+        return tenant.get()
+
+    def ask() -> Any:
+        return Agent(ScriptedModel([calls(call("where")), say("ok")]), tools=[where]).arun("go")
+
+    token = tenant.set("acme")
+    try:
+        with ThreadPoolExecutor(1, thread_name_prefix="mine") as executor:
+            use_executor(executor)
+            result = asyncio.run(ask())
+            use_executor(None)
+        asyncio.run(ask())
+    finally:
+        use_executor(None)
+        tenant.reset(token)
+    assert result.executions[0].value == "acme"
+    assert [name.startswith("mine") for name in names] == [True, False]
+
+
+def test_what_is_no_executor_is_refused() -> None:
+    nonsense: Any = 5
+    with pytest.raises(UserError, match=r"use_executor\(5\): expected a concurrent.futures.Executor"):
+        use_executor(nonsense)

@@ -12,6 +12,7 @@ from ._books import (
 )
 from ._colour import (
     set_pool_size,
+    use_executor,
 )
 from ._results import (
     RunResult,
@@ -291,4 +292,5 @@ __all__ = [
     "undo_on_any_error",
     "undo_on_real_failure",
     "undoes",
+    "use_executor",
 ]

@@ -203,7 +203,8 @@ async def _unshowable(job: _Job, ended: Ended, value: Any) -> Ended:
 def _decisive(tool: Tool, error: BaseException, doubt: BaseException | None) -> BaseException:
     # "Nothing happened" is said of one attempt; it does not speak for an earlier one that may have happened.
     definite = isinstance(error, ToolError | ToolArgumentsError | AsyncNotSupportedError)
-    return doubt if doubt is not None and definite and tool.repeat == "with_key" else error
+    has_effect = tool.repeat == "with_key" or tool.undo is not None
+    return doubt if doubt is not None and definite and has_effect else error
 
 
 def _may_retry(tool: Tool, error: BaseException) -> bool:
@@ -232,7 +233,9 @@ async def _after_error(job: _Job, error: BaseException) -> Ended:
         return job.ended(Outcome.REJECTED, gave_up(job.call), error, failure=error)
     error = _showable(tool, error)
     if tool.repeat == "safe":
-        return await _handled(job, Outcome.FAILED, errors.execution or tell_safely, error)
+        # It may be called again; but if it has something to undo, nobody knows whether that is there now.
+        outcome = Outcome.FAILED if tool.undo is None else Outcome.UNKNOWN
+        return await _handled(job, outcome, errors.execution or tell_safely, error)
     answer = await _probed(job)
     if isinstance(answer, Happened):
         return _done(job, answer.value)

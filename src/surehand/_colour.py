@@ -19,8 +19,10 @@ import queue
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from concurrent.futures import CancelledError as FutureCancelledError
-from concurrent.futures import Future
+from concurrent.futures import Executor, Future
 from typing import Any, TypeVar
+
+from .errors import UserError
 
 __all__ = [
     "DaemonPool",
@@ -32,6 +34,7 @@ __all__ = [
     "portal",
     "run_in_pool",
     "set_pool_size",
+    "use_executor",
 ]
 
 T = TypeVar("T")
@@ -71,13 +74,7 @@ class DaemonPool:
             future, context, function, args = self._jobs.get()
             if future.set_running_or_notify_cancel():
                 try:
-                    context.run(_hops.set, self._inside)
-                    result = context.run(function, *args)
-                except (StopIteration, GeneratorExit) as error:
-                    # Thrown into a coroutine they would end it instead of being an error, or never arrive.
-                    unfit = RuntimeError(f"{function!r} raised {type(error).__name__}")
-                    unfit.__cause__ = error
-                    future.set_exception(unfit)
+                    result = context.run(_on_a_thread, self._inside, function, args)
                 except BaseException as error:
                     future.set_exception(error)
                 else:
@@ -86,6 +83,27 @@ class DaemonPool:
             del future, context, function, args  # a waiting thread must not keep the last job's values alive
             with self._lock:
                 self._idle += 1
+
+
+class _UserPool:
+    """An executor that the application has brought, used as the pool."""
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+
+    def submit(self, function: Callable[..., T], *args: Any) -> Future[T]:
+        context = contextvars.copy_context()
+        future: Future[T] = self._executor.submit(context.run, _on_a_thread, (1, 0), function, args)
+        return future
+
+
+def _on_a_thread(hops: tuple[int, int], function: Callable[..., T], args: tuple[Any, ...]) -> T:
+    _hops.set(hops)
+    try:
+        return function(*args)
+    except (StopIteration, GeneratorExit) as error:
+        # Thrown into a coroutine they would end it instead of being an error, or never arrive.
+        raise RuntimeError(f"{function!r} raised {type(error).__name__}") from error
 
 
 class Portal:
@@ -101,6 +119,11 @@ class Portal:
         """A future of the coroutine's result; it runs in a copy of the caller's context."""
         hops = (_hops.get()[0], self._depth + 1)
         return asyncio.run_coroutine_threadsafe(_inside(awaitable, hops), self._loop)
+
+    def start(self, awaitable: Coroutine[Any, Any, T]) -> tuple[Future[T], Callable[[], object]]:
+        """A future that tells how the coroutine ends in any case, and a function that cancels the coroutine."""
+        outcome: Future[T] = Future()
+        return outcome, self.submit(_told(awaitable, outcome)).cancel
 
     def call(self, awaitable: Coroutine[Any, Any, T]) -> T:
         """The coroutine's result; an interrupt while waiting cancels the coroutine."""
@@ -134,6 +157,13 @@ async def _next(items: AsyncIterator[Any]) -> tuple[Any, bool]:
         return await items.__anext__(), True
     except StopAsyncIteration:
         return None, False
+
+
+async def _told(awaitable: Awaitable[T], outcome: Future[T]) -> None:
+    try:
+        outcome.set_result(await awaitable)
+    except BaseException as error:
+        outcome.set_exception(error)
 
 
 async def _inside(awaitable: Awaitable[T], hops: tuple[int, int]) -> T:
@@ -185,11 +215,14 @@ _lock = threading.Lock()
 _pools: dict[tuple[int, int], DaemonPool] = {}
 _portals: dict[int, Portal] = {}
 _pool_size = 128
+_user_pool: _UserPool | None = None
 
 
-def pool() -> DaemonPool:
+def pool() -> DaemonPool | _UserPool:
     """The process-wide pool (spec 8.1); one of its own for what runs inside a tool that holds a thread or loop."""
     hops = _hops.get()
+    if _user_pool is not None and hops == (0, 0):
+        return _user_pool
     found = _pools.get(hops)
     if found is not None:
         return found
@@ -214,12 +247,22 @@ def run_in_pool(function: Callable[..., T], *args: Any) -> Future[T]:
 def set_pool_size(size: int) -> None:
     """Use at most ``size`` worker threads (default 128); call it before the first run."""
     global _pools, _pool_size
-    from .errors import UserError
-
-    if size < 1:
+    if isinstance(size, bool) or not isinstance(size, int) or size < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
         raise UserError(f"set_pool_size({size!r}): expected at least one thread")
     with _lock:
         _pools, _pool_size = {}, size
+
+
+def use_executor(executor: Executor | None) -> None:
+    """Run blocking tools on this executor instead of our own threads (spec 8.1); ``None`` goes back to ours.
+
+    Its threads are the application's: they may keep a process from exiting, and do not survive a fork. Tools that
+    run other agents and wait for them get threads of ours, so that a full executor cannot deadlock.
+    """
+    global _user_pool
+    if executor is not None and not isinstance(executor, Executor):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise UserError(f"use_executor({executor!r}): expected a concurrent.futures.Executor, or None")
+    _user_pool = None if executor is None else _UserPool(executor)
 
 
 def _after_fork() -> None:

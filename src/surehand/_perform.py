@@ -137,16 +137,18 @@ class Blocking:
 
     def _run_timed(self, effect: RunBody, timeout: float) -> Any:
         body = effect.tool.body
+        cancel: Callable[[], object]
         if body.is_async:
-            future = portal().submit(_coroutine(body.call(effect.arguments, effect.context)))
+            future, cancel = portal().start(_coroutine(body.call(effect.arguments, effect.context)))
         else:
             future = pool().submit(lambda: settled(called(effect)))
+            cancel = future.cancel  # only a job that no thread has begun
         in_time = False
         try:
             in_time = finished_in_time(future, timeout)
         finally:  # an interrupt while waiting leaves the body running just as a timeout does
             if not in_time:
-                future.cancel()  # a coroutine, or a job that no thread has begun
+                cancel()
                 future.add_done_callback(lambda done: finish_late(done, effect, self))
         if not in_time:
             raise ToolTimeout(f"tool {effect.tool.name!r} did not finish within its timeout of {timeout} s")
