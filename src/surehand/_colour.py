@@ -244,10 +244,14 @@ def run_in_pool(function: Callable[..., T], *args: Any) -> Future[T]:
     return pool().submit(function, *args)
 
 
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+
+
 def set_pool_size(size: int) -> None:
     """Use at most ``size`` worker threads (default 128); call it before the first run."""
     global _pools, _pool_size
-    if isinstance(size, bool) or not isinstance(size, int) or size < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not _is_count(size):
         raise UserError(f"set_pool_size({size!r}): expected at least one thread")
     with _lock:
         _pools, _pool_size = {}, size

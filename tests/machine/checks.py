@@ -70,7 +70,8 @@ def check_rest(ended: Exit) -> None:
     for n in ended.still_running:
         may_outlive = ended.world.plans[n].waits != "no" or ended.world.names[n].endswith("_timed")
         _must(may_outlive, "a tool ran unobserved", n)
-        _must(n in unknown or "_safe_plain" in ended.world.names[n], "a tool was still running and is not named", n, ended.report)
+        has_no_effect = "_safe_plain" in ended.world.names[n]
+        _must(n in unknown or has_no_effect, "a tool was still running and is not named", n, ended.report)
     _must(not ended.world.running, "a tool never ended", ended.world.running)
 
 
