@@ -31,6 +31,7 @@ __all__ = [
     "Shielded",
     "Thrown",
     "UseMemory",
+    "told",
     "unwrapped",
 ]
 

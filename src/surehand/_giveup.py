@@ -10,15 +10,17 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ._books import Round, Run
-from ._call import undo_entry
 from ._effects import Drain, UseMemory
 from ._ledger import Entry
+from ._undoing import undo_entry
 from .events import Event, RunCancelledEvent, RunFailed, ToolExecuted, ToolUndone, UndoReason
 from .messages import Message, TextContent, ToolMessage
 from .policies import UndoPolicy
 from .tools._tool import Outcome, ToolExecution, ToolResult
 
-__all__ = ["attach", "book_round", "give_up", "save", "undo_all", "undo_some"]
+__all__ = ["attach", "book_round", "give_up", "hand_on", "run_of", "save", "undo_all", "undo_some"]
+
+_RUN = "__surehand_run__"  # the attribute of an exception that leads to the run it ended
 
 
 async def give_up(run: Run, failure: BaseException) -> None:
@@ -31,7 +33,7 @@ async def give_up(run: Run, failure: BaseException) -> None:
     except BaseException as error:
         _note(notes, run, "waiting for running tools failed", error)
     try:
-        close_round(run)
+        _close_round(run)
     except BaseException as error:
         _note(notes, run, "closing the round failed", error)
     events = await _undo(run, run.ledger.close(), _why(run), run.undo_reason, notes)
@@ -61,17 +63,31 @@ def _why(run: Run) -> str:
 def attach(run: Run, failure: BaseException, notes: Sequence[str] = ()) -> None:
     """Add a note to the failure, and what ``report_of`` needs."""
     report = run.report()
-    failure.__dict__["__surehand_run__"] = run
+    failure.__dict__[_RUN] = run
     with contextlib.suppress(Exception):  # a frozen exception takes no notes, which must not replace it
         failure.add_note(f"surehand run {run.run_id}: {report!r}; surehand.report_of(error) gives the details")
         for note in notes:
             failure.add_note(f"surehand run {run.run_id}: {note}")
 
 
+def run_of(error: BaseException) -> Run | None:
+    """The run that this very exception ended."""
+    run = error.__dict__.get(_RUN)
+    return run if isinstance(run, Run) else None
+
+
+def hand_on(error: BaseException, other: BaseException) -> None:
+    """Give the notes and the run of one exception to another, which is raised in its place."""
+    for note in getattr(error, "__notes__", ()):
+        other.add_note(note)
+    if _RUN in error.__dict__:
+        other.__dict__[_RUN] = error.__dict__[_RUN]
+
+
 # ---------------------------------------------------------------- closing a round
 
 
-def close_round(run: Run) -> None:
+def _close_round(run: Run) -> None:
     """Give every call of an open round an outcome and a result."""
     round_ = run.round
     if round_ is None:
@@ -174,7 +190,7 @@ async def _correct(run: Run, undone: Sequence[ToolExecution[Any]], why: str) -> 
             changes.append((old, new))
     if changes and run.memory is not None:
         view = await UseMemory(run.memory, "messages")
-        await UseMemory(run.memory, "set", (replaced_from_the_end(view, changes),))
+        await UseMemory(run.memory, "set", (_replaced_from_the_end(view, changes),))
 
 
 def _truth(execution: ToolExecution[Any], why: str) -> str:
@@ -184,7 +200,7 @@ def _truth(execution: ToolExecution[Any], why: str) -> str:
     return f"Tool {name!r} had succeeded. Undoing it because {why} was attempted and failed: its effect may stand."
 
 
-def replaced_from_the_end(view: Sequence[Message], changes: Sequence[tuple[Message, Message]]) -> list[Message]:
+def _replaced_from_the_end(view: Sequence[Message], changes: Sequence[tuple[Message, Message]]) -> list[Message]:
     """The view with each old message replaced by its new one, matched from the end (spec 11.5.3, 11.5.4).
 
     Messages of a run are the last ones of its conversation, and a window drops only from the front: so walking
@@ -221,8 +237,7 @@ def _emit_all(run: Run, events: Iterable[Event]) -> None:
     for event in events:
         try:
             run.emit(event)
-        except Exception as error:
+        except Exception:
             # Giving up must not stop half-way because a listener may stop runs.
             if not run.given_up:
                 raise
-            del error

@@ -8,6 +8,7 @@ from typing import Any, Generic, cast
 from typing_extensions import TypeVar
 
 from ._books import Run, UndoReport
+from ._giveup import run_of
 from ._loop import Answer, finished
 from .messages import ChatResponse, FinishReason, Message, Usage
 from .tools._tool import ToolExecution
@@ -46,7 +47,7 @@ class RunResult(Generic[OutputT]):
         self.run_id = run.run_id
         self.immediate = answer.immediate
         self.response: ChatResponse = answer.response
-        self.output: OutputT | None = None if answer.immediate else answer.response.message.text  # type: ignore[assignment]
+        self.output: OutputT | None = None if answer.immediate else answer.response.message.text  # type: ignore[assignment]  # str, until typed outputs
         self.messages: tuple[Message, ...] = tuple(run.messages)
         self.executions: tuple[ToolExecution[Any], ...] = tuple(run.executions)
         self.intermediate: tuple[ChatResponse, ...] = tuple(run.intermediate)
@@ -98,8 +99,8 @@ def report_of(error: BaseException) -> UndoReport | None:
         if current is None or id(current) in seen:
             continue
         seen.add(id(current))
-        run = getattr(current, "__surehand_run__", None)
-        if isinstance(run, Run):
+        run = run_of(current)
+        if run is not None:
             return run.report()
         waiting += [current.__cause__, current.__context__]
         if isinstance(current, BaseExceptionGroup):

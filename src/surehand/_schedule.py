@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from ._books import Round
 from .tools._tool import Tool
 
-__all__ = ["Schedule"]
+__all__ = ["Schedule", "width_of"]
 
 
 class Schedule:
@@ -26,7 +26,7 @@ class Schedule:
         self._waiting: list[int] = []
 
     def started(self, slot: int) -> None:
-        """The call in this slot runs: it was handed out, or it was started early."""
+        """The call in this slot runs without having been handed out: it was started early."""
         self._running[slot] = self._tools.get(self.round.calls[slot].name)
 
     def settled(self, slot: int) -> None:

@@ -11,10 +11,11 @@ from contextlib import suppress
 from typing import Generic, TypeVar
 
 from ._aperform import Awaiting
+from ._attempt import Interrupted
 from ._books import Run
-from ._call import Interrupted
 from ._drive import Superseded, adrive
 from ._effects import Core
+from ._giveup import hand_on
 from ._loop import abandon
 
 __all__ = ["Supervisor"]
@@ -113,12 +114,12 @@ class Supervisor(Generic[T]):
         if cancelled is None:
             if self.error is not None:
                 raise self.error
-            return self.value  # type: ignore[return-value]
+            return self.value  # type: ignore[return-value]  # there is one: the core ended without an error
         if self.error is None:
             # The answer came in the very moment of the cancellation: nobody will get it, so it does not stand.
             await self._abandon(cancelled)
         elif self.error is not cancelled:
-            _hand_on(self.error, cancelled)
+            hand_on(self.error, cancelled)
         raise cancelled from self.error
 
     async def _abandon(self, cancelled: asyncio.CancelledError) -> None:
@@ -133,9 +134,3 @@ class Supervisor(Generic[T]):
             await adrive(abandon(self._run, cancelled), self._io)
         finally:
             self._end()
-
-
-def _hand_on(error: BaseException, cancelled: BaseException) -> None:
-    for note in getattr(error, "__notes__", ()):
-        cancelled.add_note(note)
-    cancelled.__dict__.update({k: v for k, v in error.__dict__.items() if k == "__surehand_run__"})

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
 from typing_extensions import TypedDict
 
+from surehand._codec import canonical
 from surehand.errors import ToolArgumentsError
 from surehand.tools._declare import tool
 from surehand.tools._decode import make_decoder
-from surehand.tools._function import canonical_arguments
 from surehand.tools._json_text import NotJson, read_json
 from surehand.tools._schema import build_schema
 from surehand.tools._signature import MISSING, Parameter
@@ -540,5 +540,5 @@ def test_equal_meaning_gives_equal_canonical_arguments() -> None:
 
     decode = one(act).body.decode
     texts = ['{"a":1,"b":2}', '{ "b": 2, "a": 1 }', '{"a": "1"}', '{"a": 1, "day": "2031-05-03"}']
-    assert {canonical_arguments(decode(text)[0]) for text in texts} == {'{"a":1,"b":2,"day":"2031-05-03"}'}
-    assert canonical_arguments(decode('{"a": 2}')[0]) != canonical_arguments(decode('{"a": 1}')[0])
+    assert {canonical(decode(text)[0]) for text in texts} == {'{"a":1,"b":2,"day":"2031-05-03"}'}
+    assert canonical(decode('{"a": 2}')[0]) != canonical(decode('{"a": 1}')[0])

@@ -10,7 +10,7 @@ from ..errors import UserError
 from ..messages import AssistantMessage, Message, SystemMessage, ToolMessage
 from ._base import InProcessStore, MessageStore
 
-__all__ = ["MessageWindow", "evicted", "without_orphans"]
+__all__ = ["MessageWindow"]
 
 
 class MessageWindow:
@@ -48,18 +48,18 @@ class MessageWindow:
             kept = self.messages()
             for message in messages:
                 _insert(kept, message, self._system_first)
-            self._store.update(self.id, evicted(kept, self._limit()))
+            self._store.update(self.id, _evicted(kept, self._limit()))
 
     def set(self, messages: Sequence[Message], /) -> None:
         """Replace everything; an empty list is a ``UserError`` (``clear`` forgets)."""
         if not messages:
             raise UserError("MessageWindow.set([]): expected at least one message; use clear() to forget everything")
         with self._lock:
-            self._store.update(self.id, evicted(list(messages), self._limit()))
+            self._store.update(self.id, _evicted(list(messages), self._limit()))
 
     def messages(self) -> list[Message]:
         """The messages in the window; what is stored is not changed by looking."""
-        return evicted(self._store.get(self.id), self._limit())
+        return _evicted(self._store.get(self.id), self._limit())
 
     def clear(self) -> None:
         """Forget everything."""
@@ -87,10 +87,10 @@ def _insert(kept: list[Message], message: Message, system_first: bool) -> None:
     kept.append(message)
 
 
-def evicted(messages: list[Message], limit: int) -> list[Message]:
+def _evicted(messages: list[Message], limit: int) -> list[Message]:
     """The messages without the oldest ones that are too many, and without results whose call is gone."""
     if len(messages) <= limit:
-        return without_orphans(messages)
+        return _without_orphans(messages)
     groups = _exchanges(messages)
     excess = len(messages) - limit
     dropped: set[int] = set()
@@ -101,7 +101,7 @@ def evicted(messages: list[Message], limit: int) -> list[Message]:
             continue
         dropped.update(group)
         excess -= len(group)
-    return without_orphans([message for index, message in enumerate(messages) if index not in dropped])
+    return _without_orphans([message for index, message in enumerate(messages) if index not in dropped])
 
 
 def _is_kept_whole(messages: Sequence[Message], latest: list[int], dropped: set[int]) -> bool:
@@ -123,7 +123,7 @@ def _exchanges(messages: Sequence[Message]) -> list[list[int]]:
     return groups
 
 
-def without_orphans(messages: list[Message]) -> list[Message]:
+def _without_orphans(messages: list[Message]) -> list[Message]:
     """The messages without results that no call of the reply before them asked for, wherever they stand."""
     if all(not isinstance(message, ToolMessage) for message in messages):
         return messages

@@ -20,7 +20,7 @@ from typing import Any
 
 from msgspec import UNSET
 
-from .._colour import run_in_pool
+from .._colour import from_thread, run_in_pool
 from ..errors import BadRequestError, ContextLengthError, ModelError, UserError
 from ..messages import (
     ChatParameters,
@@ -109,7 +109,7 @@ class LocalModel(ChatModel):
         """The whole reply, awaitable; cancelling it stops the model at the next token."""
         stop = threading.Event()
         try:
-            return await asyncio.wrap_future(run_in_pool(self._run, request, _ignore, stop))
+            return await from_thread(run_in_pool(self._run, request, _ignore, stop))
         finally:
             stop.set()
 

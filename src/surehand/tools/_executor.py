@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+from msgspec.structs import replace
+
 from .._codec import clean_text
 from ..errors import UserError
 from ..messages import ToolCall, ToolSpec
@@ -13,7 +15,7 @@ from ._options import check_options
 from ._signature import MISSING, is_async_callable
 from ._tool import Repair, Repeat, ReturnBehavior, Tool, ToolContext, ToolResult, Undo
 
-__all__ = ["ExecutorBody", "programmatic_tool"]
+__all__ = ["ExecutorBody", "executor_undo", "programmatic_tool"]
 
 
 class ExecutorBody:
@@ -121,16 +123,15 @@ def programmatic_tool(
     The executor gets the raw call and gives text or a ``ToolResult``. The options are those of ``@tool``; the
     parameters that an undo may ask for are the properties of the specification.
     """
-    if not isinstance(spec, ToolSpec):  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not isinstance(spec, ToolSpec):  # pyright: ignore[reportUnnecessaryIsInstance]  # not every caller is checked
         raise UserError(f"a programmatic tool needs a ToolSpec, not {type(spec).__name__}")
     given = {key: value for key, value in locals().items() if key not in ("spec", "executor")}
     from ._function import build_tool  # loads pydantic
 
     options = check_options(given, f"tool {spec.name!r}")
     body = ExecutorBody(executor, spec.name)
-    if undo is None:
-        return build_tool(spec, body, options, None)
-    return build_tool(spec, body, options, lambda made: executor_undo(undo, made, undo_timeout))
+    made = build_tool(spec, body, options)
+    return made if undo is None else replace(made, undo=executor_undo(undo, made, undo_timeout))
 
 
 def executor_undo(

@@ -6,9 +6,6 @@ import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any
 
-from msgspec.structs import replace
-
-from .._codec import canonical
 from ..errors import UserError
 from ..messages import ToolSpec
 from ._declare import default_name
@@ -18,11 +15,11 @@ from ._options import ToolOptions
 from ._results import make_encoder, returned_type
 from ._schema import build_schema
 from ._signature import Parameter, Signature, is_async_callable, plain_callable, read_signature
-from ._tool import Repair, Tool, ToolContext, ToolResult, Undo
+from ._tool import Body, Repair, Tool, ToolContext, ToolResult
 from ._undo import injected_value
 from ._values import ValueCodec
 
-__all__ = ["FunctionBody", "canonical_arguments", "function_tool"]
+__all__ = ["FunctionBody", "build_tool", "function_tool"]
 
 # ---------------------------------------------------------------- bodies
 
@@ -117,13 +114,9 @@ def function_tool(
     function: Callable[..., Any],
     options: ToolOptions,
     *,
-    undo: Callable[[Tool], Undo | None] | None = None,
     names: Mapping[str, Any] | None = None,
 ) -> Tool:
-    """The tool made of that function; raises ``UserError`` for what a model cannot be told.
-
-    ``undo`` makes the undo once the tool's name and parameters are known.
-    """
+    """The tool made of that function; raises ``UserError`` for what a model cannot be told."""
     name = (options.name or "").strip() or default_name(function)
     label = f"tool {name!r}"
     if name == "<lambda>":
@@ -136,12 +129,12 @@ def function_tool(
         raise UserError(f"{label}: inline=True cannot keep timeout={options.timeout!r}; remove one of them")
     description = (options.description or "").strip() or doc.description
     spec = ToolSpec(name, description, body.schema.json_schema, options.metadata, options.strict)
-    return build_tool(spec, body, options, undo)
+    return build_tool(spec, body, options)
 
 
-def build_tool(spec: ToolSpec, body: Any, options: ToolOptions, undo: Callable[[Tool], Undo | None] | None) -> Tool:
-    """The parts put together; the undo is made last, from the tool without it."""
-    made = Tool(
+def build_tool(spec: ToolSpec, body: Body, options: ToolOptions) -> Tool:
+    """The parts put together, without an undo: that needs the tool's name and parameters, and is added last."""
+    return Tool(
         spec=spec,
         body=body,
         repeat=options.repeat,
@@ -154,7 +147,6 @@ def build_tool(spec: ToolSpec, body: Any, options: ToolOptions, undo: Callable[[
         probe=options.probe,
         authorise=options.authorise,
     )
-    return made if undo is None else replace(made, undo=undo(made))
 
 
 def _doc_of(function: Any) -> str | None:
@@ -179,8 +171,3 @@ def _check_kept(signature: Signature, options: ToolOptions, label: str) -> None:
 
 def _takes_context(parameters: tuple[Parameter, ...]) -> bool:
     return any(entry.injected == "context" for entry in parameters)
-
-
-def canonical_arguments(values: Mapping[str, Any]) -> str:
-    """One text for one meaning, whatever the order and white space in what the model sent."""
-    return canonical(dict(values))

@@ -13,11 +13,13 @@ from typing_extensions import TypeIs
 from .._codec import clean_text
 from ._tool import Repair
 
-__all__ = ["NotJson", "Token", "is_array", "is_object", "read_json", "tokens_of"]
+__all__ = ["NotJson", "Token", "is_array", "is_number_text", "is_object", "read_json", "tokens_of"]
 
 _DEPTH = 200  # what pydantic's own reader takes
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"?', re.DOTALL)  # an open one too, or else quotes cost their square
 _TRAILING_COMMA = re.compile(r",(\s*[}\]])")
+# "1_000" and "1e999999999" are numbers to Python, but hardly what a model means by text.
+_NUMBER_TEXT = re.compile(r"\s*[+-]?\d+(\.\d+)?([eE][+-]?\d{1,3})?\s*")
 
 
 def is_object(node: Any) -> TypeIs[dict[str, Any]]:
@@ -28,6 +30,11 @@ def is_object(node: Any) -> TypeIs[dict[str, Any]]:
 def is_array(node: Any) -> TypeIs[list[Any]]:
     """Whether it is a JSON array."""
     return isinstance(node, list)
+
+
+def is_number_text(text: str) -> bool:
+    """Whether the text is a number as a model would write one."""
+    return _NUMBER_TEXT.fullmatch(text) is not None
 
 
 class NotJson(Exception):

@@ -5,12 +5,11 @@ from __future__ import annotations
 import enum
 import json
 import math
-import re
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
-from ._json_text import NotJson, Token, is_array, is_object, read_json, tokens_of
+from ._json_text import NotJson, Token, is_array, is_number_text, is_object, read_json, tokens_of
 from ._problems import Path, Problem, show_path
 from ._schema import ArgumentsSchema
 from ._tool import Repair
@@ -19,7 +18,6 @@ __all__ = ["fix"]
 
 _NOTHING: Any = object()
 _SCHEMA_WORDS = {"properties", "type", "required", "additionalProperties"}
-_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d{1,3})?")
 
 
 def fix(
@@ -99,7 +97,7 @@ def _repaired(problem: Problem, schema: ArgumentsSchema, written: _Written) -> A
 def _as_int(value: Any, path: Path, written: _Written) -> Any:
     if isinstance(value, float):
         value = written.at(path) or repr(value)
-    if not isinstance(value, (str, Decimal)) or not _NUMBER.fullmatch(str(value).strip()):
+    if not isinstance(value, (str, Decimal)) or not is_number_text(str(value)):
         return _NOTHING
     number = Decimal(str(value).strip())
     whole = int(number)
@@ -107,7 +105,7 @@ def _as_int(value: Any, path: Path, written: _Written) -> Any:
 
 
 def _as_float(value: Any, path: Path, written: _Written) -> Any:
-    if not isinstance(value, (str, Decimal)) or not _NUMBER.fullmatch(str(value).strip()):
+    if not isinstance(value, (str, Decimal)) or not is_number_text(str(value)):
         return _NOTHING
     number = float(value)
     return number if math.isfinite(number) else _NOTHING

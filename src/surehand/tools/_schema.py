@@ -19,7 +19,7 @@ from pydantic_core import PydanticOmit, SchemaError, SchemaValidator, Validation
 from typing_extensions import TypedDict
 
 from ..errors import UserError
-from ._signature import MISSING, Parameter
+from ._signature import MISSING, Parameter, is_union
 from ._strict import Strictness, strict_arguments
 from ._tidy import tidy_schema
 
@@ -122,12 +122,9 @@ def _requires_value(hint: Any) -> bool:
 
 
 def _takes_none(hint: Any) -> bool:
-    import types
-    import typing
-
     if get_origin(hint) is Annotated:
         return _takes_none(get_args(hint)[0])
-    if get_origin(hint) in (typing.Union, types.UnionType):
+    if is_union(hint):
         return any(_takes_none(part) for part in get_args(hint))
     return hint is None or hint is type(None)
 
@@ -168,7 +165,7 @@ def _unusable(label: str, name: str, hint: Any, cause: Exception) -> str:
 class _SchemaForModels(GenerateJsonSchema):
     """Numbers for decimals (spec 3.4.5), and no complaint about defaults that JSON cannot show."""
 
-    ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012
+    ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012  (as pydantic declares it)
 
     def decimal_schema(self, schema: Any) -> dict[str, Any]:
         """A number with its bounds."""

@@ -27,6 +27,7 @@ __all__ = [
     "caller",
     "is_async_callable",
     "is_partial",
+    "is_union",
     "local_names",
     "plain_callable",
     "read_signature",
@@ -101,7 +102,7 @@ def plain_callable(function: Any) -> Any:
 
 
 def _call_of(instance: object) -> Any:
-    return getattr(type(instance), "__call__", instance)  # noqa: B004
+    return getattr(type(instance), "__call__", instance)  # noqa: B004  (not to see whether it can be called)
 
 
 def is_async_callable(function: Any) -> bool:
@@ -215,11 +216,16 @@ def _resolved(what: str, annotation: Any, label: str, scope: tuple[dict[str, Any
         raise UserError(f"{label}: {what} has an annotation that is not a type: {annotation!r} ({error})") from error
 
 
+def is_union(hint: Any) -> bool:
+    """Whether the type is a union, in either spelling."""
+    return get_origin(hint) in (typing.Union, types.UnionType)
+
+
 def without_none(hint: Any) -> Any:
     """The type inside ``Optional`` and ``Annotated``; other types are given back as they are."""
     if get_origin(hint) is Annotated:
         return without_none(get_args(hint)[0])
-    if get_origin(hint) in (typing.Union, types.UnionType):
+    if is_union(hint):
         rest = [part for part in get_args(hint) if part is not type(None)]
         if len(rest) == 1:
             return without_none(rest[0])

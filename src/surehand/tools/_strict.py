@@ -11,12 +11,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from ._json_text import is_number_text
+
 __all__ = ["Strictness", "strict_arguments"]
 
 # A number as text: pydantic would take it as seconds since the epoch where a date is wanted.
-_NUMBER_TEXT = re.compile(r"\s*[+-]?\d+(\.\d*)?\s*")
-
-_DECIMAL_TEXT = re.compile(r"\s*[+-]?\d+(\.\d+)?([eE][+-]?\d{1,3})?\s*")
+_SECONDS_TEXT = re.compile(r"\s*[+-]?\d+(\.\d*)?\s*")
 
 # Types whose values are the same whether read straight from the text or from parsed data.
 _EXACT = {
@@ -83,8 +83,7 @@ def _decimal(schema: Any, seen: Strictness) -> Any:
 
 
 def _refuse_odd_numbers(value: Any) -> Any:
-    # "1_000" and "1e999999999" are numbers to Python, but hardly what a model means by text.
-    if isinstance(value, str) and not _DECIMAL_TEXT.fullmatch(value):
+    if isinstance(value, str) and not is_number_text(value):
         raise ValueError("expected a number")
     return value
 
@@ -94,7 +93,7 @@ def _iso_only(schema: Any, seen: Strictness) -> Any:
 
 
 def _refuse_numbers(value: Any) -> Any:
-    if isinstance(value, (int, float)) or (isinstance(value, str) and _NUMBER_TEXT.fullmatch(value)):
+    if isinstance(value, (int, float)) or (isinstance(value, str) and _SECONDS_TEXT.fullmatch(value)):
         raise ValueError("expected ISO 8601 text, such as 2031-05-03 or 2031-05-03T10:00:00Z")
     return value
 
@@ -166,7 +165,7 @@ def _union(schema: Any, seen: Strictness) -> Any:
 
 def _choice(choice: Any, seen: Strictness) -> Any:
     if isinstance(choice, tuple):  # with a label
-        labelled: tuple[Any, ...] = choice  # pyright: ignore[reportUnknownVariableType]
+        labelled: tuple[Any, ...] = choice  # pyright: ignore[reportUnknownVariableType]  # schemas have no types
         return (_strict(labelled[0], seen), *labelled[1:])
     return _strict(choice, seen)
 

@@ -54,13 +54,13 @@ class ReturnBehavior(enum.Enum):
 
 
 class Outcome(enum.Enum):
-    """How a call ended. Every call that has started ends in exactly one of these."""
+    """How a call ended. Every call that the model asked for ends in exactly one of these."""
 
     DONE = "done"  # the body returned
     FAILED = "failed"  # the tool says that nothing happened, or it is safe to repeat
     REJECTED = "rejected"  # the body was not entered: no such tool, or the arguments do not fit
     UNKNOWN = "unknown"  # may have happened: nobody can tell yet
-    DENIED = "denied"  # refused before the body by `authorise`, a hook or a guard
+    DENIED = "denied"  # refused before the body: by `authorise`, by a hook, or since an identical call is unknown
     NOT_RUN = "not_run"  # never started: the round ended before, or the reply was cut off
 
 
