@@ -9,15 +9,24 @@ import pytest
 
 from surehand import (
     Agent,
+    AssistantMessage,
+    ChatModel,
     ChatParameters,
+    ChatResponse,
+    ErrorPolicy,
+    Limits,
+    Listeners,
     MessageWindow,
+    ToolCall,
     ToolContext,
+    ToolMessage,
     ToolSpec,
     UserError,
     UserMessage,
     tool,
     undoes,
 )
+from surehand.messages import ToolCallReady
 from surehand.testing import ScriptedModel, say
 
 from .modes import WAYS, Mode
@@ -90,6 +99,11 @@ BAD_TOOL_OPTIONS: dict[str, tuple[dict[str, Any], list[str]]] = {
     "metadata": ({"metadata": "{"}, ["metadata", "JSON"]),
     "probe": ({"probe": 7}, ["probe=7"]),
     "authorise": ({"authorise": 7}, ["authorise=7"]),
+    "a probe of too little": ({"probe": lambda context: None}, ["probe=", "(context, arguments), not with (context)"]),
+    "an authorisation of too little": (
+        {"authorise": lambda: True},
+        ["authorise=", "(context, arguments), not with ()"],
+    ),
 }
 
 
@@ -114,6 +128,10 @@ def test_a_keyed_tool_with_a_context_is_fine() -> None:
     Agent(ScriptedModel([]), tools=[pay])
 
 
+async def asynchronous(_: Any) -> Any:
+    """Async, and awaited by nobody."""
+
+
 BAD_AGENT_OPTIONS: dict[str, tuple[dict[str, Any], list[str]]] = {
     "unknown": ({"limit": 3}, ["Agent() has no option 'limit'", "did you mean 'limits'?"]),
     "limits": ({"limits": 3}, ["limits=3", "Limits"]),
@@ -130,6 +148,20 @@ BAD_AGENT_OPTIONS: dict[str, tuple[dict[str, Any], list[str]]] = {
     "authorise": ({"authorise": True}, ["authorise=True", "function"]),
     "before_tool": ({"before_tool": []}, ["before_tool=[]", "function"]),
     "relax_tool_choice": ({"relax_tool_choice": 1}, ["relax_tool_choice=1", "bool"]),
+    "memory": ({"memory": {}}, ["memory={}", "ChatMemory", "(memory_id)"]),
+    "memory of nobody": ({"memory": lambda: MessageWindow(9)}, ["memory=", "called with (memory_id), not with ()"]),
+    "async memory": ({"memory": asynchronous}, ["memory=", "(memory_id)", "not async"]),
+    "listeners": ({"listeners": print}, ["listeners=", "a list of functions of one event"]),
+    "a listener of nothing": ({"listeners": [lambda: None]}, ["listener", "(event), not with ()"]),
+    "an async listener": ({"listeners": [asynchronous]}, ["listener", "(event)", "not async"]),
+    "undo_when": ({"undo_when": None}, ["undo_when=None", "a function of (execution)"]),
+    "async undo_when": ({"undo_when": asynchronous}, ["undo_when=", "(execution)", "not async"]),
+    "clock": ({"clock": None}, ["clock=None", "a function of ()"]),
+    "a hook of too little": ({"after_tool": lambda execution: None}, ["after_tool=", "(execution, context), not with"]),
+    "a hook of too much": ({"before_tool": lambda a, b: None}, ["before_tool=", "(context), not with (a, b)"]),
+    "an authorisation of too little": ({"authorise": lambda context: True}, ["authorise=", "(context, arguments)"]),
+    "a handler of too little": ({"on_error": lambda error: ""}, ["on_error=", "ErrorPolicy", "(error, context)"]),
+    "a transformer of too little": ({"transform_request": lambda r: r}, ["transform_request=", "(request, memory_id)"]),
 }
 
 
@@ -155,6 +187,8 @@ BAD_RUN_OPTIONS: dict[str, tuple[dict[str, Any], list[str]]] = {
     "an id for one memory": ({"memory_id": "ann"}, ["memory_id='ann'", "function"]),
     "tools": ({"chat_parameters": ChatParameters(tools=())}, ["chat_parameters.tools", "Agent(tools=…)"]),
     "after_tool": ({"after_tool": 7}, ["after_tool=7", "function"]),
+    "history of nothing": ({"history": None}, ["history=None", "a list of messages"]),
+    "history of something else": ({"history": [{"role": "user"}]}, ["{'role': 'user'}", "no message"]),
 }
 
 
@@ -176,6 +210,159 @@ def test_a_prompt_that_is_none_is_refused_before_the_model_is_called(way: str, p
     ended = Mode(way, False).drive(Agent(model), prompt)
     assert type(ended.error) is UserError and "expected text, a UserMessage, or a list of contents" in str(ended.error)
     assert model.requests == []
+
+
+BAD_HANDLERS: dict[str, Any] = {
+    "arguments": 7,
+    "tool_error": None,
+    "execution": lambda error: "",
+    "unknown_name": lambda call: "",
+}
+
+
+@pytest.mark.parametrize("row", BAD_HANDLERS)
+def test_a_handler_that_cannot_be_called_is_refused_by_its_row(row: str) -> None:
+    with pytest.raises(UserError, match=rf"ErrorPolicy\({row}=.*\((error, context|call, names)\)"):
+        ErrorPolicy(**{row: BAD_HANDLERS[row]})
+
+
+@pytest.mark.parametrize("limit", ["rounds", "calls", "tokens", "consecutive_errors"])
+def test_only_seconds_may_be_broken(limit: str) -> None:
+    Limits(seconds=1.5)
+    with pytest.raises(UserError, match=rf"Limits\({limit}=1.5\): expected a whole number"):
+        Limits(**{limit: 1.5})  # type: ignore[arg-type]
+
+
+def test_a_type_of_event_that_is_none_is_refused() -> None:
+    with pytest.raises(UserError, match="'ToolStarted' is no type of event"):
+        Listeners().add(print, "ToolStarted")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(("made", "memory_id"), [(None, "ann"), ({}, "ann"), (MessageWindow(9), ["ann"])])
+def test_a_memory_function_has_to_make_one(way: str, made: Any, memory_id: Any) -> None:
+    model = ScriptedModel([say("Never")])
+    ended = Mode(way, False).drive(Agent(model, memory=lambda _: made), memory_id=memory_id)
+    assert type(ended.error) is UserError and "memory" in str(ended.error)
+    assert model.requests == []
+
+
+class OneForMany:
+    """A class of memories that looks like a memory itself, since its id stands in the class."""
+
+    id = "default"
+
+    def __init__(self, memory_id: Any) -> None:
+        self.id = memory_id
+        self._window = MessageWindow(9)
+        self.add, self.add_all, self.set = self._window.add, self._window.add_all, self._window.set  # type: ignore[method-assign]
+        self.messages, self.clear = self._window.messages, self._window.clear  # type: ignore[method-assign]
+
+    def add(self, message: Any, /) -> None: ...
+
+    def add_all(self, messages: Any, /) -> None: ...
+
+    def set(self, messages: Any, /) -> None: ...
+
+    def messages(self) -> Any: ...
+
+    def clear(self) -> None: ...
+
+
+def test_a_class_of_memories_is_a_function_that_makes_one() -> None:
+    agent = Agent(ScriptedModel([say("Hello, Ann."), say("Hello, Ben.")]), memory=OneForMany)
+    assert [len(agent.run("I am here.", memory_id=name).messages) for name in ("ann", "ben")] == [2, 2]
+
+
+# ---------------------------------------------------------------- what users' own functions and models answer
+
+
+class Given(ChatModel):
+    """Answers whatever it was given."""
+
+    def __init__(self, answer: Any) -> None:
+        self._answer = answer
+
+    def generate(self, request: Any) -> Any:
+        return self._answer
+
+
+def asks(*calls: Any) -> ChatResponse:
+    return ChatResponse(AssistantMessage(None, calls))
+
+
+BAD_ANSWERS: dict[str, tuple[Any, str]] = {
+    "nothing": (None, "the model answered None; expected a ChatResponse"),
+    "text": ("Hello", "the model answered 'Hello'; expected a ChatResponse"),
+    "a message": (AssistantMessage("Hello"), "expected a ChatResponse"),
+    "text for a message": (ChatResponse("Hello"), "message='Hello'; expected an AssistantMessage"),  # type: ignore[arg-type]
+    "no list of calls": (ChatResponse(AssistantMessage("x", None)), "expected an AssistantMessage"),  # type: ignore[arg-type]
+    "a name for a call": (asks("book"), "'book' is no ToolCall"),
+    "a dict of arguments": (asks(ToolCall("1", "book", {"seats": 2})), "the arguments as JSON text"),  # type: ignore[arg-type]
+    "a number for a name": (asks(ToolCall("1", 7)), "a tool's name, in text"),  # type: ignore[arg-type]
+    "a number of tokens": (ChatResponse(AssistantMessage("x"), 7), "usage=7; expected a Usage"),  # type: ignore[arg-type]
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("case", BAD_ANSWERS)
+def test_an_answer_that_no_run_can_use_is_named(case: str, way: str) -> None:
+    answer, words = BAD_ANSWERS[case]
+    ended = Mode(way, False).drive(Agent(Given(answer), tools=[book]))
+    assert type(ended.error) is UserError and words in str(ended.error)
+
+
+@pytest.mark.parametrize("way", ["stream", "astream"])
+@pytest.mark.parametrize("pieces", [[None], ["text"], [ToolCallReady(0, None)]])  # type: ignore[arg-type]
+def test_a_piece_that_is_none_is_named(way: str, pieces: list[Any]) -> None:
+    ended = Mode(way, True).drive(Agent(ScriptedModel([pieces]), tools=[book], early_start="all"))
+    assert type(ended.error) is UserError and "expected a piece such as TextPiece" in str(ended.error)
+
+
+@pytest.mark.parametrize("way", ["stream", "astream"])
+def test_a_stream_that_is_none_is_named(way: str) -> None:
+    class Mute(Given):
+        def stream(self, request: Any) -> Any:
+            return self._answer
+
+        def astream(self, request: Any) -> Any:
+            return self._answer
+
+    ended = Mode(way, False).drive(Agent(Mute(None)))
+    assert type(ended.error) is UserError and "the model's stream is None; expected an iterator" in str(ended.error)
+
+
+@pytest.mark.parametrize("name", ["generate", "stream"])
+def test_a_model_that_is_async_under_a_blocking_name_is_refused(name: str) -> None:
+    async def method(self: Any, request: Any) -> Any: ...
+
+    model = type("Mine", (ChatModel,), {name: method})()
+    with pytest.raises(UserError, match=rf"Mine.{name} is async; name it a{name}"):
+        Agent(model)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("answer", [None, "text"])
+def test_a_transformer_has_to_give_a_request(way: str, answer: Any) -> None:
+    model = ScriptedModel([say("Never")])
+    ended = Mode(way, False).drive(Agent(model, transform_request=lambda request, memory_id: answer))
+    assert type(ended.error) is UserError and f"returned {answer!r}; expected the ChatRequest" in str(ended.error)
+    assert model.requests == []
+
+
+def test_a_script_holds_replies() -> None:
+    for script in (None, say("Hello"), ["Hello"], [None], [ValueError]):
+        with pytest.raises(UserError, match=r"ScriptedModel.*say"):
+            ScriptedModel(script)  # type: ignore[arg-type]
+    with pytest.raises(UserError, match="reply 1 of 'scripted' is None; expected a ChatResponse"):
+        Agent(ScriptedModel([lambda request: None])).run("Hello?")  # type: ignore[list-item, arg-type, return-value]
+
+
+def test_contents_are_no_text() -> None:
+    with pytest.raises(UserError, match=r"UserMessage\.of"):
+        UserMessage("Hello")  # type: ignore[arg-type]
+    with pytest.raises(UserError, match="TextContent"):
+        ToolMessage("1", "book", "booked")  # type: ignore[arg-type]
 
 
 class Closing(ScriptedModel):

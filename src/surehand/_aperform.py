@@ -28,7 +28,7 @@ from ._effects import (
 )
 from ._outbox import AsyncOutbox
 from ._perform import Blocking, called, unraisable
-from ._pieces import Model, broken_stream, event_of
+from ._pieces import Model, broken_stream, event_of, unfit_stream
 from ._schedule import Schedule, width_of
 from .errors import AsyncNotSupportedError, RunCancelled, ToolTimeout
 from .messages import ChatResponse, ResponseDone, ToolCallReady
@@ -103,6 +103,8 @@ class Awaiting:
         run = self._run
         assert self.outbox is not None
         stream: Any = self._model.astream(effect.request)
+        if not hasattr(stream, "__aiter__"):
+            raise unfit_stream(stream)
         async with aclosing(stream) as pieces:
             async for piece in pieces:
                 if isinstance(piece, ResponseDone):

@@ -9,6 +9,7 @@ from typing import Any
 
 from ._attempt import Ended, Interrupted, gave_up, outcome_of
 from ._books import Round, Run
+from ._checks import checked_call
 from ._codec import canonical
 from ._effects import Await, unwrapped
 from ._ledger import Entry
@@ -80,7 +81,7 @@ async def _before(run: Run, context: ToolContext[Any], key: str) -> tuple[Ended 
         if answer is None:
             continue
         if isinstance(answer, ToolCall):
-            context = run.context(answer, key)
+            context = run.context(checked_call(answer), key)
         elif isinstance(answer, ToolResult | str):
             result = answer if isinstance(answer, ToolResult) else ToolResult.error(answer)
             return Ended(Outcome.DENIED, result), context

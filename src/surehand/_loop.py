@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from ._books import Round, Run
 from ._call import Interrupted, execute
+from ._checks import checked_call, checked_response
 from ._effects import Await, CallModel, Core, RunTools, Shielded, UseMemory, told, unwrapped
 from ._giveup import book_round, give_up, save, undo_all, undo_some
 from .errors import (
@@ -26,6 +27,7 @@ from .errors import (
     Suspended,
     TimeLimitError,
     TokenLimitError,
+    UserError,
 )
 from .events import (
     ArgumentRepaired,
@@ -115,6 +117,9 @@ async def _ask(run: Run) -> ChatResponse:
         request = run.settings.transform_request(request, run.memory_id)
         if hasattr(request, "__await__"):
             request = await Await(request)
+        if not isinstance(request, ChatRequest):  # pyright: ignore[reportUnnecessaryIsInstance]
+            function = run.settings.transform_request
+            raise UserError(f"transform_request={function!r} returned {request!r}; expected the ChatRequest to be sent")
     if run.token.is_cancelled or run.settings.limits.seconds is not None:
         _check_going_on(run)
     run.requests_made += 1
@@ -122,7 +127,8 @@ async def _ask(run: Run) -> ChatResponse:
     if run.listening:
         number = run.requests_made
         run.emit(RequestIssued(run_id=run.run_id, path=run.path, number=number, request=request))
-    response = await CallModel(request, partial(_start_early, run, round_) if run.starts_early else _starts_none)
+    answer = await CallModel(request, partial(_start_early, run, round_) if run.starts_early else _starts_none)
+    response = checked_response(answer)
     run.usage = response.usage if run.usage is None else run.usage + response.usage
     message = _with_known_names(run, response.message)
     if message is not response.message:
@@ -149,7 +155,7 @@ def _starts_none(index: int, call: ToolCall) -> None:
 
 def _start_early(run: Run, round_: Round, index: int, call: ToolCall) -> Core[None] | None:
     """A core for a call of a reply that is still going on, if it may start now (design 3)."""
-    name = known_name(run, call.name)
+    name = known_name(run, checked_call(call).name)
     if name != call.name:
         call = replace(call, name=name)
     tool, limits = run.settings.tools.get(name), run.settings.limits

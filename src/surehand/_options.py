@@ -10,6 +10,7 @@ from typing import Any, Literal, TypedDict
 from msgspec import Struct
 
 from ._books import CancelToken, Hooks, Settings
+from ._checks import misfit
 from .errors import UserError, closest_names
 from .events import Listener, Listeners
 from .memory._base import ChatMemory
@@ -24,6 +25,7 @@ __all__ = [
     "RunChoices",
     "RunOptions",
     "checked",
+    "is_memory",
     "parallel_of",
     "settings_of",
 ]
@@ -133,16 +135,15 @@ _TYPES: dict[str, tuple[type, ...]] = {
 }
 _CHOICES: dict[str, tuple[str, ...]] = {"early_start": ("safe", "all", "off"), "on_abort": ("complete", "discard")}
 _SECONDS = ("undo_timeout", "drain_timeout")
-_FUNCTIONS = (
-    "authorise",
-    "undo_when",
-    "on_tool_error",
-    "before_tool",
-    "after_tool",
-    "transform_request",
-    "clock",
-    "new_id",
-)
+# What a function is called with; those of the second table are asked in place, so they cannot be async.
+_HOOKS: dict[str, tuple[str, ...]] = {
+    "authorise": ("context", "arguments"),
+    "on_tool_error": ("context",),
+    "before_tool": ("context",),
+    "after_tool": ("execution", "context"),
+    "transform_request": ("request", "memory_id"),
+}
+_PLAIN: dict[str, tuple[str, ...]] = {"undo_when": ("execution",), "clock": (), "new_id": ()}
 
 
 def checked(options: Mapping[str, Any], known: Iterable[str], where: str) -> None:
@@ -166,10 +167,18 @@ def _complaint(name: str, value: Any) -> str | None:
         return f"one of {_CHOICES[name]!r}"
     if name in _SECONDS and not _is_seconds(value, may_be_none=name == "undo_timeout"):
         return "seconds, at least 0"
-    if name in _FUNCTIONS and value is not None and not callable(value):
-        return "a function"
-    if name == "on_error" and not (isinstance(value, ErrorPolicy) or callable(value)):
-        return "an ErrorPolicy, or a function of an error and its context"
+    if name in _HOOKS and value is not None:
+        return misfit(value, *_HOOKS[name])
+    if name in _PLAIN:
+        return misfit(value, *_PLAIN[name], may_be_async=False)
+    if name == "on_error" and not isinstance(value, ErrorPolicy):
+        expected = misfit(value, "error", "context")
+        return None if expected is None else f"an ErrorPolicy, or {expected}"
+    if name == "memory" and value is not None and not is_memory(value):
+        expected = misfit(value, "memory_id", may_be_async=False)
+        return None if expected is None else f"a ChatMemory, or {expected}"
+    if name == "listeners" and (isinstance(value, str | bytes) or not isinstance(value, Listeners | Iterable | None)):
+        return "a list of functions of one event"
     if name == "parallel" and not (
         value is None or (isinstance(value, int) and (isinstance(value, bool) or value > 0))
     ):
@@ -177,6 +186,11 @@ def _complaint(name: str, value: Any) -> str | None:
     if name == "stream_buffer" and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
         return "how many events may wait for the consumer (at least 1)"
     return None
+
+
+def is_memory(value: object) -> bool:
+    """Whether it is a conversation's memory, and not a class of them, which is a function that makes one."""
+    return isinstance(value, ChatMemory) and not isinstance(value, type)
 
 
 def _is_seconds(value: Any, *, may_be_none: bool) -> bool:

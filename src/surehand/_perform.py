@@ -17,7 +17,7 @@ from ._giveup import attach
 from ._interrupts import held_interrupts
 from ._loop import abandon
 from ._outbox import Outbox
-from ._pieces import Model, broken_stream, event_of
+from ._pieces import Model, broken_stream, event_of, unfit_stream
 from ._schedule import Schedule, width_of
 from .errors import Suspended, ToolExecutionError, ToolTimeout
 from .events import Event
@@ -55,7 +55,10 @@ class Blocking:
 
     def _stream_model(self, effect: CallModel) -> Generator[Event, None, ChatResponse]:
         run = self._run
-        with closing(_closable(self._model.stream(effect.request))) as pieces:
+        stream: Any = self._model.stream(effect.request)
+        if not hasattr(stream, "__iter__"):
+            raise unfit_stream(stream)
+        with closing(_closable(stream)) as pieces:
             for piece in pieces:
                 if isinstance(piece, ResponseDone):
                     return piece.response

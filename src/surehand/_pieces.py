@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Protocol
 
 from ._books import Run
-from .errors import NetworkError
+from .errors import NetworkError, UserError
 from .events import Event, ProviderEventReceived, ReasoningDelta, TextDelta, ToolCallComplete, ToolCallDelta
 from .messages import (
     ChatRequest,
@@ -16,11 +16,12 @@ from .messages import (
     ResponseDone,
     StreamPiece,
     TextPiece,
+    ToolCall,
     ToolCallPiece,
     ToolCallReady,
 )
 
-__all__ = ["Model", "broken_stream", "event_of"]
+__all__ = ["Model", "broken_stream", "event_of", "unfit_stream"]
 
 
 class Model(Protocol):
@@ -45,12 +46,19 @@ def event_of(run: Run, piece: StreamPiece) -> Event | None:
             return ReasoningDelta(run_id=run_id, path=path, text=text)
         case ToolCallPiece(index, id_, name, arguments):
             return ToolCallDelta(run_id=run_id, path=path, index=index, id=id_, name=name, arguments=arguments)
-        case ToolCallReady(index, call):
+        case ToolCallReady(index, ToolCall() as call):
             return ToolCallComplete(run_id=run_id, path=path, index=index, call=call)
         case ProviderEvent(raw):
             return ProviderEventReceived(run_id=run_id, path=path, raw=raw)
         case ResponseDone():
             return None
+        case _:
+            raise UserError(f"the model's stream gave {piece!r}; expected a piece such as TextPiece or ResponseDone")
+
+
+def unfit_stream(stream: object) -> UserError:
+    """For what is no stream at all."""
+    return UserError(f"the model's stream is {stream!r}; expected an iterator of pieces, such as TextPiece")
 
 
 def broken_stream() -> NetworkError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Any, Generic, Self, cast
 
@@ -23,6 +23,7 @@ from ._options import (
     RunOptions,
     checked,
     hooks_of,
+    is_memory,
     parallel_of,
     settings_of,
 )
@@ -33,8 +34,9 @@ from ._supervise import Supervisor
 from .errors import UserError
 from .events import Event, Listeners
 from .memory._base import ChatMemory
-from .messages import ChatParameters, Content, SystemMessage, TextContent, UserMessage
+from .messages import ChatParameters, Content, Message, SystemMessage, TextContent, UserMessage
 from .models import ChatModel, from_name
+from .models._base import colours_checked
 from .tools._tool import Parameters
 
 __all__ = ["Agent"]
@@ -76,6 +78,7 @@ class Agent(Generic[DepsT, OutputT]):
         self._model = from_name(model) if isinstance(model, str) else model
         if not isinstance(self._model, ChatModel):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise UserError(f"model={model!r}: expected a ChatModel or a name such as 'openai:gpt-5' or 'local'")
+        colours_checked(self._model)
         from .tools._collect import collect_tools  # loads pydantic's machinery for schemas, so not at import
 
         self._settings = settings_of(chosen, collect_tools(chosen.tools))
@@ -84,11 +87,11 @@ class Agent(Generic[DepsT, OutputT]):
         instructions = chosen.instructions
         self._system = None if not instructions else SystemMessage(instructions)
         listeners = chosen.listeners
-        self._listeners = listeners if isinstance(listeners, Listeners) else Listeners(*listeners)
+        self._listeners = listeners if isinstance(listeners, Listeners) else Listeners(*(listeners or ()))
         self._chat_parameters = chosen.chat_parameters.override_with(ChatParameters(tools=self._settings.specs))
         memory = chosen.memory
-        self._shared_memory = memory if isinstance(memory, ChatMemory) else None
-        self._make_memory = None if memory is None or isinstance(memory, ChatMemory) else memory
+        self._shared_memory = cast("ChatMemory | None", memory) if is_memory(memory) else None
+        self._make_memory = None if memory is None or is_memory(memory) else cast("Callable[[Any], Any]", memory)
         self._memories: dict[Any, ChatMemory] = {}
         self._memories_lock = threading.Lock()
 
@@ -151,7 +154,7 @@ class Agent(Generic[DepsT, OutputT]):
         if options:
             checked(options, RunOptions.__annotations__, "run()")
             given = RunChoices(**options)
-        memory, history = self._memory_of(given.memory_id), given.history
+        memory, history = self._memory_of(given.memory_id), _messages_of(given.history)
         if memory is not None and history:
             raise UserError("history= is for agents without a memory; this agent's memory holds the conversation")
         if self._system is not None and memory is None:
@@ -196,9 +199,16 @@ class Agent(Generic[DepsT, OutputT]):
                     "give Agent(memory=…) a function that makes a memory for an id"
                 )
             return self._shared_memory
+        try:
+            hash(memory_id)
+        except TypeError as error:
+            raise UserError(f"memory_id={memory_id!r} has no hash; give text or a number") from error
         with self._memories_lock:
             if memory_id not in self._memories:
-                self._memories[memory_id] = self._make_memory(memory_id)
+                made = self._make_memory(memory_id)
+                if not is_memory(made):
+                    raise UserError(f"memory={self._make_memory!r} made {made!r}; expected a ChatMemory")
+                self._memories[memory_id] = made
             return self._memories[memory_id]
 
     # ------------------------------------------------------------ life
@@ -234,6 +244,16 @@ def _both(first: Any, second: Any) -> Any:
         second(event)
 
     return emit
+
+
+def _messages_of(history: Any) -> tuple[Message, ...]:
+    if not isinstance(history, Iterable):
+        raise UserError(f"history={history!r}: expected a list of messages, such as result.messages")
+    messages = tuple(cast("Iterable[object]", history))
+    for message in messages:
+        if not isinstance(message, Message):
+            raise UserError(f"history: {message!r} is no message; expected a list of messages, such as result.messages")
+    return cast("tuple[Message, ...]", messages)
 
 
 def _user_message(prompt: Any) -> UserMessage:

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
+from ._checks import misfit
 from ._codec import JsonValue
 from .errors import UserError
 from .messages import ChatRequest, ChatResponse, ToolCall, Usage
@@ -227,6 +228,12 @@ class Listeners:
         """Tell the listener about events of these types, or of all; adding the same pair again changes nothing."""
         if not callable(listener):
             raise UserError(f"listener {listener!r} is not callable; pass a function of one event")
+        expected = misfit(listener, "event", may_be_async=False)
+        if expected is not None:
+            raise UserError(f"listener {listener!r}: expected {expected}")
+        for kind in types:
+            if not isinstance(kind, type):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise UserError(f"listener {listener!r}: {kind!r} is no type of event, such as ToolFinished")
         with self._lock:
             if (listener, types) not in self._entries:
                 self._entries = (*self._entries, (listener, types))

@@ -130,7 +130,7 @@ class UserMessage(Value, frozen=True, tag_field="type", tag="user"):
     attributes: Mapping[str, Any] = _NO_ATTRIBUTES
 
     def __post_init__(self) -> None:
-        if not self.contents:
+        if not self.contents or isinstance(self.contents, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise UserError("UserMessage needs at least one content; UserMessage.of('…') makes one from text")
 
     @classmethod
@@ -168,8 +168,8 @@ class ToolMessage(Value, frozen=True, tag_field="type", tag="tool"):
     attributes: Mapping[str, Any] = _NO_ATTRIBUTES
 
     def __post_init__(self) -> None:
-        if not self.contents:
-            raise UserError(f"ToolMessage of {self.tool_name!r} needs at least one content")
+        if not self.contents or isinstance(self.contents, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise UserError(f"ToolMessage of {self.tool_name!r} needs at least one content: (TextContent('…'),)")
 
     @property
     def has_single_text(self) -> bool:

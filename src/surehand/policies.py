@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
+from ._checks import misfit
 from .errors import UnknownToolError, UserError, closest_names
 from .messages import ToolCall, ToolMessage
 from .tools._tool import Outcome, Parameters, ReturnBehavior, ToolExecution, ToolResult
@@ -67,6 +68,8 @@ class Limits(Struct, frozen=True, kw_only=True):
                 raise UserError(
                     f"Limits({name}={value!r}): expected a number of at least {least}, or None for no limit"
                 )
+            if name != "seconds" and not isinstance(value, int):
+                raise UserError(f"Limits({name}={value!r}): expected a whole number, or None for no limit")
 
 
 # ---------------------------------------------------------------- errors (spec 9)
@@ -134,6 +137,14 @@ class ErrorPolicy(Struct, frozen=True, kw_only=True):
     tool_error: ErrorHandler = tell_model
     execution: ErrorHandler | None = None
     unknown_name: UnknownNameHandler = suggest_names
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            handler = getattr(self, name)
+            arguments = ("call", "names") if name == "unknown_name" else ("error", "context")
+            expected = misfit(handler, *arguments)
+            if expected is not None and not (name == "execution" and handler is None):
+                raise UserError(f"ErrorPolicy({name}={handler!r}): expected {expected}")
 
 
 # ---------------------------------------------------------------- pure decisions

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 
+from .._checks import checked_response, is_async
 from .._colour import portal, run_in_pool
 from ..errors import UserError
 from ..messages import (
@@ -71,9 +72,17 @@ class ChatModel:
             raise UserError(f"{type(self).__name__} must override generate() or agenerate()")
 
 
+def colours_checked(model: ChatModel) -> ChatModel:
+    """The model; raises ``UserError`` if an async method stands under a blocking one's name."""
+    for name in ("generate", "stream"):
+        if is_async(getattr(model, name)):
+            raise UserError(f"{type(model).__name__}.{name} is async; name it a{name}, or make it a plain function")
+    return model
+
+
 def whole_reply_as_pieces(response: ChatResponse) -> Iterator[StreamPiece]:
     """A complete reply in the form of a stream."""
-    message = response.message
+    message = checked_response(response).message
     if message.reasoning:
         yield ReasoningPiece(message.reasoning)
     if message.text:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias, cast
 
-from ..errors import UnexpectedRequestError
+from ..errors import UnexpectedRequestError, UserError
 from ..messages import (
     AssistantMessage,
     ChatRequest,
@@ -49,6 +49,17 @@ def calls(
     return ChatResponse(AssistantMessage(text, tuple(named)), usage, finish_reason)
 
 
+def _checked(replies: Any) -> list[Any]:
+    if isinstance(replies, ChatResponse | str) or not isinstance(replies, Iterable):
+        raise UserError(f"ScriptedModel({replies!r}): expected a list of replies, such as [say('…')]")
+    entries: list[Any] = [*replies]
+    for entry in entries:
+        is_reply = isinstance(entry, ChatResponse | BaseException | Sequence) or callable(entry)
+        if not is_reply or isinstance(entry, str | bytes | type):
+            raise UserError(f"ScriptedModel: {entry!r} is no reply, such as say('…'), calls(…), or an exception")
+    return entries
+
+
 class ScriptedModel(ChatModel):
     """Answers the n-th request with the n-th reply of its script, blocking, awaitable or streaming.
 
@@ -62,7 +73,7 @@ class ScriptedModel(ChatModel):
     def __init__(self, replies: Iterable[Reply], *, complete_calls: bool = True, name: str = "scripted") -> None:
         self.name = name
         self.requests: list[ChatRequest] = []
-        self._replies = list(replies)
+        self._replies = _checked(replies)
         self._complete_calls = complete_calls
 
     @property
@@ -83,6 +94,8 @@ class ScriptedModel(ChatModel):
             reply = reply(request)
         if isinstance(reply, BaseException):
             raise reply
+        if not isinstance(reply, ChatResponse | Sequence):
+            raise UserError(f"reply {number + 1} of {self.name!r} is {reply!r}; expected a ChatResponse")
         return cast("ChatResponse | Sequence[StreamPiece]", reply)
 
     def generate(self, request: ChatRequest) -> ChatResponse:

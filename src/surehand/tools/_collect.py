@@ -11,6 +11,7 @@ from typing import Any, cast
 from msgspec import structs
 from typing_extensions import TypeIs
 
+from .._checks import misfit
 from ..errors import UserError
 from ..messages import ToolSpec, require_unique_names
 from ._declare import default_name
@@ -63,7 +64,18 @@ def collect_tools(objects: Iterable[Any]) -> list[Tool]:
     for entry in objects:
         _collect(entry, found)
     require_unique_names(made.spec for made in found.tools)
+    for made in found.tools:
+        _check_asked(made)
     return _with_undos(found)
+
+
+def _check_asked(made: Tool) -> None:
+    for option in ("probe", "authorise"):
+        function = getattr(made, option)
+        # A probe that cannot be called would only show when a call is unknown, and then look as if it could not tell.
+        expected = None if function is None else misfit(function, "context", "arguments")
+        if expected is not None:
+            raise UserError(f"tool {made.name!r}: {option}={function!r}; expected {expected}")
 
 
 def _collect(entry: Any, found: _Found) -> None:

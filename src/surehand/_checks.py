@@ -1,0 +1,69 @@
+"""Whether what users hand in can work: functions, by what they are called with, and what their models answer."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from .errors import UserError
+from .messages import AssistantMessage, ChatResponse, ToolCall, Usage
+
+__all__ = ["checked_call", "checked_response", "is_async", "misfit"]
+
+
+def misfit(function: Any, *arguments: str, may_be_async: bool = True) -> str | None:
+    """What was expected instead, if the function cannot be called with these arguments in this order."""
+    names = f"({', '.join(arguments)})"
+    if not callable(function):
+        return f"a function of {names}"
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # some built-in ones do not tell
+        return None
+    try:
+        signature.bind(*arguments)
+    except TypeError:
+        return f"a function that can be called with {names}, not with {signature}"
+    return f"a function of {names} that is not async" if not may_be_async and is_async(function) else None
+
+
+def is_async(function: Callable[..., Any]) -> bool:
+    """Whether calling it, or the ``__call__`` of an object, gives a coroutine or an async generator."""
+    called = function if inspect.isroutine(function) else getattr(function, "__call__", function)  # noqa: B004
+    candidates = (function, called)
+    return any(inspect.iscoroutinefunction(each) or inspect.isasyncgenfunction(each) for each in candidates)
+
+
+def checked_response(response: Any) -> ChatResponse:
+    """The response; raises ``UserError`` if a model of the user's own gave something that cannot be used as one."""
+    if not isinstance(response, ChatResponse):
+        if inspect.iscoroutine(response):
+            response.close()
+        raise UserError(f"the model answered {response!r}; expected a ChatResponse, such as {_EXAMPLE}")
+    message: Any = response.message
+    calls: Any = getattr(message, "tool_calls", None)
+    usage: Any = response.usage
+    if not isinstance(message, AssistantMessage) or not isinstance(calls, tuple | list):
+        raise UserError(f"the model answered with message={message!r}; expected an AssistantMessage: {_EXAMPLE}")
+    if not isinstance(usage, Usage | None):
+        raise UserError(f"the model answered with usage={usage!r}; expected a Usage or None")
+    for call in message.tool_calls:
+        checked_call(call)
+    return response
+
+
+_EXAMPLE = "ChatResponse(AssistantMessage('…'))"
+
+
+def checked_call(call: Any) -> ToolCall:
+    """The call; raises ``UserError`` if it is none, or if its name or its arguments are no text."""
+    if not isinstance(call, ToolCall):
+        raise UserError(f"{call!r} is no ToolCall; expected ToolCall(id, name, arguments)")
+    name: Any = call.name
+    arguments: Any = call.arguments
+    if not isinstance(name, str | None):
+        raise UserError(f"{call!r}: expected a tool's name, in text")
+    if not isinstance(arguments, str | None):
+        raise UserError(f"{call!r}: expected the arguments as JSON text; json.dumps(…) makes it from a dict")
+    return call
