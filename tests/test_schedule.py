@@ -10,8 +10,11 @@ from typing import Any
 
 import pytest
 
-from surehand import Outcome, tool
+from surehand import AssistantMessage, Outcome, Tool, tool
+from surehand._books import Round
+from surehand._schedule import Schedule
 from surehand.testing import ScriptedModel, call, say
+from surehand.tools._collect import collect_tools
 
 from .modes import SIDE_BY_SIDE, WAYS, Mode, ask, scripted
 
@@ -155,6 +158,33 @@ def test_max_parallel_bounds_one_tool_and_not_the_others(concurrent: Mode, is_as
     ended = concurrent.play(ask(*asked), say("Ok"), tools=tools)
     assert gauge.most == 1
     assert [execution.value for execution in ended.executions] == [c.name for c in asked]
+
+
+class Counted(dict[str, Tool]):
+    """Tools that count how often one is looked up."""
+
+    looks = 0
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        self.looks += 1
+        return super().get(key, default)
+
+
+def test_a_call_that_waits_for_its_tool_is_not_looked_at_again_whenever_another_ends() -> None:
+    (bounded,) = collect_tools([gauged(Gauge(), "a", max_parallel=8)])
+    round_, tools = Round(1), Counted(a=bounded)
+    round_.receive(AssistantMessage(None, (call("a"),) * 1000))
+    schedule = Schedule(round_, tools, None)
+    schedule.admit(round_.pending)
+    handed_out: list[int] = []
+    running = schedule.next_slots()
+    while running:
+        assert len(running) <= 8
+        handed_out += running[:1]
+        schedule.settled(running[0])
+        running = running[1:] + schedule.next_slots()
+    assert handed_out == list(range(1000))
+    assert tools.looks <= 2 * 1000
 
 
 def test_side_by_side_a_call_that_gives_up_lets_running_ones_finish_and_starts_no_other() -> None:
