@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import copy
+import pickle
+import threading
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -22,6 +25,7 @@ from surehand import (
     UndoOutcome,
     UndoPolicy,
     UndoReason,
+    report_of,
     tool,
 )
 from surehand.testing import call, say
@@ -261,3 +265,38 @@ def test_an_equal_call_of_an_earlier_run_keeps_its_result(mode: Mode, id: str | 
     assert earlier[2] == answer_of(book("seat", id), "booked seat")
     assert ended.results[0] == ("book", WHY_GIVEN_UP, True)
     assert shop.log.count("cancel booked seat") == 1
+
+
+# ---------------------------------------------------------------- in another process
+
+
+@pytest.mark.parametrize("copied", [lambda it: pickle.loads(pickle.dumps(it)), copy.deepcopy], ids=["pickle", "copy"])
+def test_an_error_and_its_report_arrive_in_another_process(mode: Mode, copied: Callable[[Any], Any]) -> None:
+    error = mode.play(ask(book("seat")), ask(pay("badly")), tools=[Shop()]).error
+    assert error is not None
+    there = copied(error)
+    assert (type(there), str(there), there.__notes__) == (type(error), str(error), error.__notes__)
+    report = report_of(there)
+    assert report is not None and report == report_of(error)
+    assert [entry.value for entry in report.undone] == ["booked seat"]
+    assert report_of(copied(there)) == report
+
+
+def test_an_error_arrives_although_a_value_of_its_report_cannot(mode: Mode) -> None:
+    @tool
+    def lock() -> Any:
+        """A value that stays in its process."""
+        return threading.Lock()
+
+    error = mode.play(ask(call("lock")), tools=[lock], limits=Limits(rounds=0)).error
+    assert type(pickle.loads(pickle.dumps(error))) is RoundLimitError
+    error = mode.play(ask(call("lock")), ask(call("lock")), tools=[lock], limits=Limits(rounds=1)).error
+    there = pickle.loads(pickle.dumps(error))
+    assert (type(there), report_of(there)) == (RoundLimitError, None)
+
+
+def test_a_result_arrives_in_another_process(mode: Mode) -> None:
+    result = mode.play(ask(book("seat")), say("Done."), tools=[Shop()]).result
+    there = pickle.loads(pickle.dumps(result))
+    assert there == result and there is not result
+    assert [entry.value for entry in there.undone.done] == ["booked seat"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
@@ -26,7 +27,7 @@ from .messages import (
 from .policies import EarlyStart, ErrorContext, ErrorPolicy, Limits, UndoPolicy
 from .tools._tool import Outcome, Parameters, Tool, ToolContext, ToolExecution, ToolResult, UndoOutcome
 
-__all__ = ["CancelToken", "Hooks", "Round", "Run", "Settings", "UndoReport"]
+__all__ = ["CancelToken", "Hooks", "PastRun", "Round", "Run", "Settings", "UndoReport"]
 
 
 class CancelToken(Struct, eq=False, weakref=True):
@@ -376,3 +377,22 @@ class Run(Struct, eq=False, kw_only=True):
         with self._lock:
             executions = list(self.executions)
         return UndoReport(self.run_id, executions, self.messages, self.settings.tools)
+
+    def __reduce__(self) -> Any:
+        # An exception takes its run along to another process, and must arrive even if a value in its report cannot.
+        report: UndoReport | None = self.report()
+        try:
+            pickle.dumps(report)
+        except Exception:
+            report = None
+        return PastRun, (report,)
+
+
+class PastRun(Struct, eq=False):
+    """What is left of a run in another process, or in a copy: its report."""
+
+    past: UndoReport | None
+
+    def report(self) -> UndoReport | None:
+        """What became of the run's effects, if that could come along."""
+        return self.past

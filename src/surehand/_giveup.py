@@ -9,7 +9,7 @@ import contextlib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ._books import Round, Run
+from ._books import PastRun, Round, Run
 from ._effects import Drain, UseMemory
 from ._ledger import Entry
 from ._undoing import undo_entry
@@ -70,10 +70,10 @@ def attach(run: Run, failure: BaseException, notes: Sequence[str] = ()) -> None:
             failure.add_note(f"surehand run {run.run_id}: {note}")
 
 
-def run_of(error: BaseException) -> Run | None:
+def run_of(error: BaseException) -> Run | PastRun | None:
     """The run that this very exception ended."""
     run = error.__dict__.get(_RUN)
-    return run if isinstance(run, Run) else None
+    return run if isinstance(run, Run | PastRun) else None
 
 
 def hand_on(error: BaseException, other: BaseException) -> None:
