@@ -65,7 +65,10 @@ def attach(run: Run, failure: BaseException, notes: Sequence[str] = ()) -> None:
     report = run.report()
     failure.__dict__[_RUN] = run
     with contextlib.suppress(Exception):  # a frozen exception takes no notes, which must not replace it
-        failure.add_note(f"surehand run {run.run_id}: {report!r}; surehand.report_of(error) gives the details")
+        if report.executions:
+            failure.add_note(f"surehand run {run.run_id}: {report!r}; surehand.report_of(error) gives the details")
+        else:
+            failure.add_note(f"surehand run {run.run_id}: no tool was called")
         for note in notes:
             failure.add_note(f"surehand run {run.run_id}: {note}")
 

@@ -146,14 +146,29 @@ _HOOKS: dict[str, tuple[str, ...]] = {
 _PLAIN: dict[str, tuple[str, ...]] = {"undo_when": ("execution",), "clock": (), "new_id": ()}
 
 
+# What people write for what is called otherwise here, or is not there.
+_WISHES: dict[str, str] = {
+    "system": "the system message is instructions='…'",
+    "system_prompt": "the system message is instructions='…'",
+    "max_rounds": "write limits=Limits(rounds=…)",
+    "max_turns": "write limits=Limits(rounds=…)",
+    "max_iterations": "write limits=Limits(rounds=…)",
+    "temperature": "write chat_parameters=ChatParameters(temperature=…)",
+    "max_tokens": "write chat_parameters=ChatParameters(max_output_tokens=…)",
+    "tool_choice": "write chat_parameters=ChatParameters(tool_choice=ToolChoice.REQUIRED)",
+    "run_id": "it needs a journal, which this version does not have",
+    "journal": "this version has no journal: a run ends with its process",
+}
+
+
 def checked(options: Mapping[str, Any], known: Iterable[str], where: str) -> None:
     """Raise ``UserError`` for the first option that is unknown or cannot work, naming it and what was expected."""
     names = sorted(known)
     for name, value in options.items():
         if name not in names:
-            close = closest_names(name, names, most=1)
-            hint = f"did you mean {close[0]!r}?" if close else f"the options are {names!r}"
-            raise UserError(f"{where} has no option {name!r}; {hint}")
+            close = closest_names(name, names, most=1, cutoff=0.7)
+            remedy = _WISHES.get(name) or (f"did you mean {close[0]!r}?" if close else f"the options are {names!r}")
+            raise UserError(f"{where} has no option {name!r}; {remedy}")
         expected = _complaint(name, value)
         if expected is not None:
             raise UserError(f"{where}: {name}={value!r}; expected {expected}")

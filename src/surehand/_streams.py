@@ -143,6 +143,7 @@ class AsyncStream(_Handle[OutputT]):
         self._supervisor: Supervisor[Answer] | None = None
         self._has_raised = False
         self._left = False
+        self._entered = False
 
     def _begin(self) -> Supervisor[Answer]:
         if self._supervisor is None:
@@ -159,6 +160,11 @@ class AsyncStream(_Handle[OutputT]):
         return self
 
     async def __anext__(self) -> Event:
+        if not self._entered:
+            raise UserError(
+                "take the events inside `async with agent.astream(…) as run:`; "
+                "outside of it, a run that is left early would go on unseen"
+            )
         supervisor = self._begin()
         assert self._io is not None and self._io.outbox is not None
         outbox = self._io.outbox
@@ -204,6 +210,7 @@ class AsyncStream(_Handle[OutputT]):
             self._failed(error)
 
     async def __aenter__(self) -> Self:
+        self._entered = True
         self._begin()
         return self
 

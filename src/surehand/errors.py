@@ -194,8 +194,8 @@ class Suspended(BaseException):
     """The run waits for someone; it is not given up and nothing is undone. Do not catch it."""
 
 
-def closest_names(name: str, names: Sequence[str], *, most: int = 5) -> list[str]:
+def closest_names(name: str, names: Sequence[str], *, most: int = 5, cutoff: float = 0.4) -> list[str]:
     """At most ``most`` of the names, best match first, for messages of the kind "did you mean" (spec 10.1)."""
     import difflib
 
-    return difflib.get_close_matches(name, names, n=most, cutoff=0.4)
+    return difflib.get_close_matches(name, names, n=most, cutoff=cutoff)

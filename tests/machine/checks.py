@@ -124,10 +124,7 @@ def check_given_up(ended: Exit, script: Script) -> None:
     late = set(ended.still_running)
     for execution in report.executions:
         n = _number(execution)
-        if (
-            n not in world.standing
-            or "_safe_plain" in world.names[n]
-        ):
+        if n not in world.standing or "_safe_plain" in world.names[n]:
             continue
         _must(n in named or n in late, "an effect stands and nobody is told", execution, report)
         can_undo = "_undo" in execution.call.name and world.plans[n].undo == "ok"

@@ -1,16 +1,16 @@
 """The model boundary: what the loop needs of a model, and bridges for models that have only one colour.
 
-An adapter overrides ``generate`` or ``agenerate`` (or both) and may override ``stream`` and ``astream``;
-whatever is missing is made from what is there, so that every model works in every mode.
+An adapter overrides at least one of ``generate``, ``agenerate``, ``stream`` and ``astream``; whatever is missing is
+made from what is there, so that every model works in every mode.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Iterator
 
 from .._checks import checked_response, is_async
-from .._colour import portal, run_in_pool
+from .._colour import from_thread, portal, run_in_pool
+from .._pieces import broken_stream
 from ..errors import UserError
 from ..messages import (
     ChatParameters,
@@ -27,10 +27,10 @@ __all__ = ["ChatModel"]
 
 
 class ChatModel:
-    """A chat model (spec 2.7). Subclass it and override ``generate`` or ``agenerate``.
+    """A chat model (spec 2.7). Subclass it and override at least one of the four methods.
 
     ``name`` and ``provider`` identify the model in records and traces; ``defaults`` are parameters that a
-    request may override (spec 2.6.6).
+    request may override (spec 2.6.6). A blocking method that is used in an awaitable mode runs on a worker thread.
     """
 
     name: str = "model"
@@ -39,25 +39,46 @@ class ChatModel:
 
     def generate(self, request: ChatRequest) -> ChatResponse:
         """The whole reply, blocking."""
-        self._require("agenerate")
-        return portal().call(self.agenerate(request))
+        if self._has("agenerate"):
+            return portal().call(self.agenerate(request))
+        if self._has("stream") or self._has("astream"):
+            return end_of(self.stream(request))
+        # Without this, a model that overrides nothing would call itself for ever.
+        raise UserError(f"{type(self).__name__} must override generate(), agenerate(), stream() or astream()")
 
     async def agenerate(self, request: ChatRequest) -> ChatResponse:
         """The whole reply, awaitable. Cancelling it aborts the exchange where the provider allows that."""
-        self._require("generate")
-        return await asyncio.wrap_future(run_in_pool(self.generate, request))
+        if self._has("astream") and not self._has("generate"):
+            async for piece in self.astream(request):
+                if isinstance(piece, ResponseDone):
+                    return piece.response
+            raise broken_stream()
+        return await from_thread(run_in_pool(self.generate, request))
 
     def stream(self, request: ChatRequest) -> Iterator[StreamPiece]:
         """The reply in pieces, the last one a ``ResponseDone``; closing the iterator ends the exchange."""
-        if type(self).astream is not ChatModel.astream:
+        if self._has("astream"):
             yield from portal().iterate(self.astream(request))
         else:
             yield from whole_reply_as_pieces(self.generate(request))
 
     async def astream(self, request: ChatRequest) -> AsyncIterator[StreamPiece]:
         """The reply in pieces, awaitable; see ``stream``."""
-        for piece in whole_reply_as_pieces(await self.agenerate(request)):
-            yield piece
+        if not self._has("stream"):
+            for piece in whole_reply_as_pieces(await self.agenerate(request)):
+                yield piece
+            return
+        pieces = self.stream(request)
+        try:
+            while (taken := await from_thread(run_in_pool(next, pieces, None))) is not None:
+                yield taken
+        finally:
+            closing = getattr(pieces, "close", None)
+            if closing is not None:
+                closing()
+
+    def _has(self, name: str) -> bool:
+        return getattr(type(self), name) is not getattr(ChatModel, name)
 
     def close(self) -> None:
         """Release connections; the model cannot be used afterwards."""
@@ -66,10 +87,13 @@ class ChatModel:
         """Release connections; the awaitable form of ``close``."""
         self.close()
 
-    def _require(self, other: str) -> None:
-        # Without this check a model that overrides neither would call itself for ever.
-        if getattr(type(self), other) is getattr(ChatModel, other):
-            raise UserError(f"{type(self).__name__} must override generate() or agenerate()")
+
+def end_of(pieces: Iterator[StreamPiece]) -> ChatResponse:
+    """The response at the end of a stream; a stream without an end raises ``NetworkError``."""
+    for piece in pieces:
+        if isinstance(piece, ResponseDone):
+            return piece.response
+    raise broken_stream()
 
 
 def colours_checked(model: ChatModel) -> ChatModel:

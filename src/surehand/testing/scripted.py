@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
+from .._codec import to_json
 from ..errors import UnexpectedRequestError, UserError
 from ..messages import (
     AssistantMessage,
@@ -28,9 +29,9 @@ Reply: TypeAlias = (
 """One entry of a script: a response, an error to raise, the pieces of a stream, or a function of the request."""
 
 
-def call(name: str, arguments: str = "{}", *, id: str | None = None) -> ToolCall:
-    """A call as a model would make it."""
-    return ToolCall(id, name, arguments)
+def call(name: str, arguments: str | Mapping[str, Any] = "{}", *, id: str | None = None) -> ToolCall:
+    """A call as a model would make it; ``arguments`` as the raw text, or as a mapping that is written as JSON."""
+    return ToolCall(id, name, arguments if isinstance(arguments, str) else to_json(dict(arguments)).decode())
 
 
 def say(text: str, *, usage: Usage | None = None) -> ChatResponse:
@@ -45,6 +46,9 @@ def calls(
     finish_reason: FinishReason = FinishReason.TOOL_EXECUTION,
 ) -> ChatResponse:
     """A reply that asks for these calls; those without an id get ``c0``, ``c1``, … by position."""
+    for one in asked:
+        if not isinstance(one, ToolCall):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise UserError(f"calls({one!r}): expected calls one after the other, as in calls(call('a'), call('b'))")
     named = [ToolCall(f"c{n}", c.name, c.arguments) if c.id is None else c for n, c in enumerate(asked)]
     return ChatResponse(AssistantMessage(text, tuple(named)), usage, finish_reason)
 
@@ -56,7 +60,7 @@ def _checked(replies: Any) -> list[Any]:
     for entry in entries:
         is_reply = isinstance(entry, ChatResponse | BaseException | Sequence) or callable(entry)
         if not is_reply or isinstance(entry, str | bytes | type):
-            raise UserError(f"ScriptedModel: {entry!r} is no reply, such as say('…'), calls(…), or an exception")
+            raise UserError(f"ScriptedModel: {entry!r} is no reply; write say('…'), calls(call('…')), or an exception")
     return entries
 
 

@@ -106,6 +106,13 @@ def undoes(target: Callable[..., Any] | str, *, timeout: float | None = None) ->
     attempt. Raises ``UserError`` if the target is no tool or has an undo already.
     """
 
+    if not isinstance(target, str) and record_of(target) is None:
+        # At once, since `@undoes` without parentheses would otherwise swallow the function in silence.
+        raise UserError(
+            f"@undoes({target!r}): expected a function with @tool, or a tool's name; "
+            "write @undoes(book) above the function that undoes what book did"
+        )
+
     def mark(function: FunctionT) -> FunctionT:
         inner = getattr(function, "__func__", function)
         label = f"@undoes on {default_name(inner)!r}"
