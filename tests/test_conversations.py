@@ -25,6 +25,7 @@ from surehand import (
     ToolContext,
     ToolExecution,
     ToolMessage,
+    UserError,
     UserMessage,
     tool,
 )
@@ -331,3 +332,14 @@ def test_a_memory_that_fails_gives_the_run_up_with_its_own_error(
     ended = mode.play(say("Never"), memory=Failing())
     assert ended.error is error
     assert list(ended.requests) == []
+
+
+@pytest.mark.parametrize("gives", [None, []])
+def test_a_memory_that_gives_nothing_is_named(mode: Mode, gives: Any) -> None:
+    class Forgetful(Plain):
+        def messages(self) -> Any:
+            return gives
+
+    ended = mode.play(say("Never."), memory=Forgetful())
+    assert type(ended.error) is UserError and "Forgetful object" in str(ended.error)
+    assert f"gave {gives!r} as its messages" in str(ended.error)

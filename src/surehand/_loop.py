@@ -111,6 +111,8 @@ async def _rounds(run: Run) -> Answer:
 
 async def _ask(run: Run) -> ChatResponse:
     messages = (*run.history, *run.messages) if run.memory is None else await UseMemory(run.memory, "messages")
+    if not messages:
+        raise UserError(f"memory={run.memory!r} gave {messages!r} as its messages; expected what was added, or a part")
     request = ChatRequest(tuple(messages), run.request_parameters)
     if run.settings.transform_request is not None:
         # The transformed request is sent and forgotten, so that edits do not pile up (spec 7.7.2).
