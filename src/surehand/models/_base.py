@@ -70,8 +70,8 @@ class ChatModel:
             return
         pieces = self.stream(request)
         try:
-            while (taken := await from_thread(run_in_pool(next, pieces, None))) is not None:
-                yield taken
+            while (piece := await from_thread(run_in_pool(_next, pieces))) is not None:
+                yield piece
         finally:
             closing = getattr(pieces, "close", None)
             if closing is not None:
@@ -86,6 +86,10 @@ class ChatModel:
     async def aclose(self) -> None:
         """Release connections; the awaitable form of ``close``."""
         self.close()
+
+
+def _next(pieces: Iterator[StreamPiece]) -> StreamPiece | None:
+    return next(pieces, None)
 
 
 def end_of(pieces: Iterator[StreamPiece]) -> ChatResponse:
