@@ -8,8 +8,8 @@ from concurrent.futures import Future
 from contextlib import aclosing
 from typing import Any, ClassVar
 
+from ._attempt import Interrupted
 from ._books import Round, Run
-from ._call import Interrupted
 from ._colour import contained, from_thread, outcome_of, pool
 from ._drive import adrive, drive, exhaust
 from ._effects import (

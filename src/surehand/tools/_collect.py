@@ -18,6 +18,7 @@ from ._declare import default_name
 from ._executor import executor_undo, programmatic_tool
 from ._function import FunctionBody, function_tool
 from ._options import ToolOptions, ToolRecord, UndoRecord, record_of, undo_record_of
+from ._results import type_name
 from ._tool import Tool
 from ._undo import make_undo
 
@@ -211,7 +212,7 @@ def _collect_object(entry: Any, found: _Found) -> None:
         _add_tool(entry, None, found)
         return
     raise UserError(
-        f"{_type_of(entry)} has no method marked with @tool; mark one, or check that an override repeats the marker"
+        f"{type_name(entry)} has no method marked with @tool; mark one, or check that an override repeats the marker"
     )
 
 
@@ -282,10 +283,3 @@ def _with_undo(made: Tool, undos: list[_Undo]) -> Tool:
 
 def _name_of(entry: Any) -> str:
     return default_name(entry) if callable(entry) else "…"
-
-
-def _type_of(entry: Any) -> str:
-    kind = type(cast("object", entry))
-    return (
-        kind.__qualname__ if kind.__module__ in ("builtins", "__main__") else f"{kind.__module__}.{kind.__qualname__}"
-    )

@@ -19,7 +19,7 @@ from ._schema import adapter_of, json_of
 from ._signature import MISSING
 from ._tool import ToolResult
 
-__all__ = ["make_encoder", "returned_type"]
+__all__ = ["make_encoder", "returned_type", "type_name"]
 
 _CONTENTS = (TextContent, ImageContent, AudioContent, VideoContent, PdfContent)
 _SUCCESS = (TextContent("Success"),)
@@ -111,7 +111,7 @@ def _json(tool: str, value: Any, declared: Callable[[Any], bytes] | None) -> str
         return _generic(value)
     except Exception as error:
         raise ToolExecutionError(
-            f"the tool {tool!r} returned {_type_name(value)}, which has no JSON form ({_reason(error)}); return plain "
+            f"the tool {tool!r} returned {type_name(value)}, which has no JSON form ({_reason(error)}); return plain "
             "data, a dataclass or a pydantic model, or ToolResult.of('text', value=…)"
         ) from error
 
@@ -141,7 +141,7 @@ def _foreign(value: Any) -> Any:
         return list(known)
     if callable(getattr(value, "tolist", None)):  # arrays and scalars of numpy and its kin
         return value.tolist()
-    raise TypeError(f"{_type_name(value)} is not data")
+    raise TypeError(f"{type_name(value)} is not data")
 
 
 def _without_surrogates(value: Any) -> Any:
@@ -185,7 +185,8 @@ def _is_annotated(hint: Any) -> bool:
     return any(_is_annotated(part) for part in get_args(hint) if not isinstance(part, (str, int, types.EllipsisType)))
 
 
-def _type_name(value: Any) -> str:
+def type_name(value: Any) -> str:
+    """The name of the value's type for messages, with its module unless everybody knows it."""
     kind = type(cast("object", value))
     if kind is type:
         return f"the class {value.__name__}"
