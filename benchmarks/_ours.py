@@ -51,7 +51,7 @@ def agent(rounds: int, width: int, name: str, **options: Any) -> Agent[None]:
 
 
 def watched(rounds: int, width: int, name: str) -> Agent[None]:
-    """The same with every hook and listener in place."""
+    """The same with the hooks around calls and a listener in place."""
 
     def nothing(*_: Any) -> None:
         return None
@@ -62,7 +62,5 @@ def watched(rounds: int, width: int, name: str) -> Agent[None]:
         name,
         before_tool=nothing,
         after_tool=nothing,
-        authorise=lambda context, arguments: True,
-        transform_request=lambda request, memory_id: request,
         listeners=[nothing],
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
@@ -380,6 +379,8 @@ class Run(Struct, eq=False, kw_only=True):
 
     def __reduce__(self) -> Any:
         # An exception takes its run along to another process, and must arrive even if a value in its report cannot.
+        import pickle  # whoever comes here has loaded it
+
         report: UndoReport | None = self.report()
         try:
             pickle.dumps(report)

@@ -44,9 +44,9 @@ def checked_response(response: Any) -> ChatResponse:
     message: Any = response.message
     calls: Any = getattr(message, "tool_calls", None)
     usage: Any = response.usage
-    if not isinstance(message, AssistantMessage) or not isinstance(calls, tuple | list):
+    if not isinstance(message, AssistantMessage) or not isinstance(calls, (tuple, list)):
         raise UserError(f"the model answered with message={message!r}; expected an AssistantMessage: {_EXAMPLE}")
-    if not isinstance(usage, Usage | None):
+    if usage is not None and not isinstance(usage, Usage):
         raise UserError(f"the model answered with usage={usage!r}; expected a Usage or None")
     for call in message.tool_calls:
         checked_call(call)
@@ -58,6 +58,8 @@ _EXAMPLE = "ChatResponse(AssistantMessage('…'))"
 
 def checked_call(call: Any) -> ToolCall:
     """The call; raises ``UserError`` if it is none, or if its name or its arguments are no text."""
+    if type(call) is ToolCall and type(call.name) is str and type(call.arguments) is str:
+        return call  # every call of every round comes through here
     if not isinstance(call, ToolCall):
         raise UserError(f"{call!r} is no ToolCall; expected ToolCall(id, name, arguments)")
     name: Any = call.name

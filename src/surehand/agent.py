@@ -247,6 +247,8 @@ def _both(first: Any, second: Any) -> Any:
 
 
 def _messages_of(history: Any) -> tuple[Message, ...]:
+    if history == ():
+        return ()
     if not isinstance(history, Iterable):
         raise UserError(f"history={history!r}: expected a list of messages, such as result.messages")
     messages = tuple(cast("Iterable[object]", history))
