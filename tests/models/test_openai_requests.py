@@ -139,6 +139,22 @@ def test_a_round_of_calls_is_sent_with_its_results() -> None:
     ]
 
 
+@pytest.mark.parametrize("given", ["x" * 41, "a b", "\ud800", "é"])
+def test_an_id_that_the_protocol_does_not_take_is_replaced_in_the_call_and_in_its_result(given: str) -> None:
+    messages = (
+        UserMessage.of("Add."),
+        AssistantMessage(None, (ToolCall(given, "add", "{}"), ToolCall("y" * 40, "add", "{}"))),
+        ToolMessage("y" * 40, "add", (TextContent("two"),)),
+        ToolMessage(given, "add", (TextContent("one"),)),
+    )
+    body = sent(*messages)["messages"]
+    assert [call["id"] for call in body[1]["tool_calls"]] == ["call_1", "y" * 40]
+    assert [(result["tool_call_id"], result["content"]) for result in body[2:]] == [
+        ("call_1", "one"),
+        ("y" * 40, "two"),
+    ]
+
+
 def test_an_image_from_a_tool_follows_the_results_of_its_round() -> None:
     image = ImageContent(url="https://example.com/a.png")
     body = sent(

@@ -41,6 +41,8 @@ _AUDIO_FORMATS = {
     "audio/mpeg": "mp3",
     "audio/mp3": "mp3",
 }
+# Longer ids are refused, although compatible servers make some and a conversation may have begun elsewhere.
+_IDS = re.compile(r"[\x21-\x7e]{1,40}")
 _NOT_IN_USER_NAMES = re.compile(r"[\s<|\\/>]+")
 
 
@@ -97,7 +99,7 @@ def _tool(spec: ToolSpec, names: WireNames) -> dict[str, Any]:
 
 def _messages(messages: Sequence[Message], names: WireNames) -> Iterator[dict[str, Any]]:
     media: list[tuple[str, Content]] = []  # from tools, since the last result: see _media_message
-    for message in valid_history(messages):
+    for message in valid_history(messages, id_pattern=_IDS):
         if media and not isinstance(message, ToolMessage):
             yield _media_message(media)
             media = []
