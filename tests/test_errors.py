@@ -12,6 +12,9 @@ import pytest
 
 from surehand import (
     AsyncNotSupportedError,
+    ChatModel,
+    ChatRequest,
+    ChatResponse,
     ConsecutiveErrorsError,
     ErrorContext,
     ErrorPolicy,
@@ -36,7 +39,7 @@ from surehand import (
 )
 from surehand.testing import call, say
 
-from .modes import Ended, Mode, answer_of, ask
+from .modes import Ended, Mode, answer_of, ask, scripted
 
 SECRET = "postgres://user:secret@10.0.0.5/db"
 
@@ -324,3 +327,28 @@ def test_a_call_that_works_starts_the_count_of_failed_rounds_anew(mode: Mode, go
         tools=[raising(ToolError("x")), fine], limits=Limits(consecutive_errors=2),
     )  # fmt: skip
     assert ended.answer.output == "Done"
+
+
+class Slow(ChatModel):
+    """A blocking model that fails the way sockets do."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+    def generate(self, request: ChatRequest) -> ChatResponse:
+        raise self.error
+
+
+class SlowAsync(Slow):
+    """The same, awaitable."""
+
+    async def agenerate(self, request: ChatRequest) -> ChatResponse:
+        raise self.error
+
+    generate = ChatModel.generate
+
+
+@pytest.mark.parametrize("kind", [Slow, SlowAsync])
+def test_what_a_model_raises_reaches_the_caller_as_the_same_object(mode: Mode, kind: type[Slow]) -> None:
+    error = TimeoutError("no answer for a minute")  # asyncio makes another one of it on its way from a thread
+    assert mode.drive(scripted(kind(error))).error is error

@@ -12,8 +12,9 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ._attempt import Interrupted
 from ._books import Round, Run
-from ._call import Interrupted, execute
+from ._call import execute
 from ._checks import checked_call, checked_response
 from ._effects import Await, CallModel, Core, RunTools, Shielded, UseMemory, told, unwrapped
 from ._giveup import book_round, give_up, save, undo_all, undo_some
@@ -41,7 +42,7 @@ from .messages import AssistantMessage, ChatRequest, ChatResponse, FinishReason,
 from .policies import UndoPolicy, returns_immediately
 from .tools._tool import Repair, ReturnBehavior, ToolExecution
 
-__all__ = ["Answer", "abandon", "finished", "known_name", "run_loop"]
+__all__ = ["Answer", "abandon", "finished", "run_loop"]
 
 
 class Answer(Struct, frozen=True, eq=False):
@@ -157,7 +158,7 @@ def _starts_none(index: int, call: ToolCall) -> None:
 
 def _start_early(run: Run, round_: Round, index: int, call: ToolCall) -> Core[None] | None:
     """A core for a call of a reply that is still going on, if it may start now (design 3)."""
-    name = known_name(run, checked_call(call).name)
+    name = _known_name(run, checked_call(call).name)
     if name != call.name:
         call = replace(call, name=name)
     tool, limits = run.settings.tools.get(name), run.settings.limits
@@ -179,7 +180,7 @@ def _start_early(run: Run, round_: Round, index: int, call: ToolCall) -> Core[No
     return execute(run, round_, index)
 
 
-def known_name(run: Run, name: str) -> str:
+def _known_name(run: Run, name: str) -> str:
     """The tool that the model means, if only white space, a prefix or a special token differs (spec 10.1)."""
     tools = run.settings.tools
     if name in tools:
@@ -202,7 +203,7 @@ def _with_known_names(run: Run, message: AssistantMessage) -> AssistantMessage:
         return message
     calls: list[ToolCall] = []
     for call in message.tool_calls:
-        name = known_name(run, call.name)
+        name = _known_name(run, call.name)
         if name != call.name and not call.executed_by_provider:
             fixed = replace(call, name=name)
             if run.listening:
