@@ -361,6 +361,25 @@ def test_a_keyed_tool_that_is_asked_again_while_unknown_gets_the_same_key(mode: 
     assert [e.outcome for e in ended.executions] == [Outcome.UNKNOWN, Outcome.DONE, Outcome.DONE]
 
 
+def test_an_undo_gets_the_key_that_the_body_was_given(mode: Mode, release: threading.Event) -> None:
+    keys: list[str] = []
+    undone: list[str] = []
+
+    def take_back(value: str, ctx: ToolContext[Any]) -> None:
+        undone.append(ctx.idempotency_key)
+
+    @tool(repeat="with_key", timeout=0.05, undo=take_back)
+    def do(what: str, ctx: ToolContext[Any]) -> str:
+        keys.append(ctx.idempotency_key)
+        if len(keys) == 1:
+            release.wait(10)
+        return what
+
+    mode.play(ask(DO), ask(DO), ValueError("no model"), tools=[do], drain_timeout=0)
+    assert keys == ["run-1:1.0", "run-1:1.0"]
+    assert undone == ["run-1:1.0"]
+
+
 def test_progress_reaches_listeners_with_its_call(mode: Mode) -> None:
     @tool
     def do(what: str, ctx: ToolContext[Any]) -> str:

@@ -45,6 +45,7 @@ class Ended(Struct, eq=False):
     arguments: dict[str, Any] | None = None
     error: BaseException | None = None
     failure: BaseException | None = None
+    same_as: str | None = None  # the key that the body was given, if not the call's own
 
 
 def gave_up(call: ToolCall) -> ToolResult:
@@ -81,7 +82,7 @@ class _Job(Struct, eq=False):
         error: BaseException | None = None,
         failure: BaseException | None = None,
     ) -> Ended:
-        return Ended(outcome, result, self.tool, self.arguments, error, failure)
+        return Ended(outcome, result, self.tool, self.arguments, error, failure, self.same_as)
 
     def late(self, value: Any, error: BaseException | None) -> Core[None]:
         return _late_finish(self, value, error)

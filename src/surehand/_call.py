@@ -65,7 +65,8 @@ def _enter(run: Run, execution: ToolExecution[Any], ended: Ended) -> tuple[ToolE
         run.unknown_calls[(tool.name, canonical(arguments))] = execution.key
     if execution.outcome is not Outcome.DONE or tool.undo is None:
         return execution, late, None
-    entry = Entry(tool, execution, arguments, run.context(execution.call, execution.key))
+    # The undo is given the key under which the service knows the effect.
+    entry = Entry(tool, execution, arguments, run.context(execution.call, ended.same_as or execution.key))
     return execution, late, None if run.ledger.add(entry) else entry
 
 
