@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from surehand import Absent, Outcome, UndoOutcome, _giveup, _loop
 from surehand._aperform import Awaiting
 from surehand._books import Run
-from surehand._effects import Drain, Offload
+from surehand._effects import Drain, Offload, RunUndo
 from surehand._ledger import Ledger
 from surehand._perform import Blocking
 
@@ -58,8 +58,18 @@ def _undo_skipped(patch: pytest.MonkeyPatch) -> None:
 
 
 def _undo_doubled(patch: pytest.MonkeyPatch) -> None:
-    close = Ledger.close
-    patch.setattr(Ledger, "close", lambda self: [entry for entry in close(self) for _ in range(2)])
+    undo, aundo = Blocking.at_once[RunUndo], Awaiting.performers[RunUndo]
+
+    def twice(io: Any, effect: Any) -> Any:
+        undo(io, effect)
+        return undo(io, effect)
+
+    async def atwice(io: Any, effect: Any) -> Any:
+        await aundo(io, effect)
+        return await aundo(io, effect)
+
+    patch.setitem(Blocking.at_once, RunUndo, twice)  # type: ignore[arg-type]
+    patch.setitem(Awaiting.performers, RunUndo, atwice)  # type: ignore[arg-type]
 
 
 def _undo_forwards(patch: pytest.MonkeyPatch) -> None:
@@ -69,7 +79,7 @@ def _undo_forwards(patch: pytest.MonkeyPatch) -> None:
 
 def _undo_claimed(patch: pytest.MonkeyPatch) -> None:
     async def undo_entry(run: Run, entry: Any) -> Any:
-        return run.mark_undo(entry.execution.key, UndoOutcome(None, 0.0))
+        return run.mark_undo([entry.execution.key], UndoOutcome(None, 0.0))
 
     patch.setattr(_giveup, "undo_entry", undo_entry)
 

@@ -7,8 +7,10 @@ need (``surehand.testing``).
 from __future__ import annotations
 
 from ._books import (
-    CancelToken,
     UndoReport,
+)
+from ._cancel import (
+    CancelToken,
 )
 from ._colour import (
     set_pool_size,

@@ -66,6 +66,7 @@ class _Job(Struct, eq=False):
     same_as: str  # the key of an identical earlier call whose outcome is unknown, or our own
     arguments: dict[str, Any]
     entered: bool = False  # whether the body was, in any attempt
+    raw_error: BaseException | None = None  # what the body raised, where handlers get something else (spec 9.4)
 
     def context(self, attempt: int = 1, deadline: float | None = None) -> ToolContext[Any]:
         return self.run.context(self.call, self.same_as, attempt=attempt, deadline=deadline, report=self.report)
@@ -232,6 +233,7 @@ async def _after_error(job: _Job, error: BaseException) -> Ended:
         return await _handled(job, Outcome.REJECTED, errors.arguments, error)
     if isinstance(error, AsyncNotSupportedError):
         return job.ended(Outcome.REJECTED, gave_up(job.call), error, failure=error)
+    job.raw_error = error
     error = _showable(tool, error)
     if tool.repeat == "safe":
         # It may be called again; but if it has something to undo, nobody knows whether that is there now.
@@ -278,7 +280,7 @@ async def _unknown(job: _Job, error: BaseException) -> Ended:
 async def _handled(job: _Job, outcome: Outcome, handler: ErrorHandler, error: BaseException) -> Ended:
     """What the handler makes of the error: a text for the model, or the end of the run (spec 9.2, 9.5)."""
     try:
-        answer = await told(handler, error, job.run.error_context(job.call, error))
+        answer = await told(handler, error, job.run.error_context(job.call, job.raw_error or error))
         result = ToolResult.error(answer) if isinstance(answer, str) else answer
         if not isinstance(result, ToolResult):
             raise UserError(f"error handler {handler!r} returned {answer!r}; expected text or a ToolResult")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
-from weakref import WeakSet
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from ._cancel import CancelToken
 from ._ledger import Ledger
 from .errors import RunCancelled
 from .events import Event, UndoReason
@@ -26,60 +26,7 @@ from .messages import (
 from .policies import EarlyStart, ErrorContext, ErrorPolicy, Limits, UndoPolicy
 from .tools._tool import Outcome, Parameters, Tool, ToolContext, ToolExecution, ToolResult, UndoOutcome
 
-__all__ = ["CancelToken", "Hooks", "PastRun", "Round", "Run", "Settings", "UndoReport"]
-
-
-class CancelToken(Struct, eq=False, weakref=True):
-    """Cancels a run from another thread (spec 12.6): give it to ``run(cancel=…)``, call ``cancel()`` when you like.
-
-    ``is_cancelled`` tells whether that has been done.
-    """
-
-    is_cancelled: bool = False
-    has_parent: bool = False
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-    _callbacks: list[Callable[[], None]] = []
-    _children: WeakSet[CancelToken] | None = None
-
-    def cancel(self) -> None:
-        """Ask the run to stop: running tools finish, what was done is undone. Further calls change nothing."""
-        with self._lock:
-            callbacks, self._callbacks = ([] if self.is_cancelled else self._callbacks), []
-            children = [] if self._children is None else list(self._children)
-            self.is_cancelled = True
-        for child in children:
-            child.cancel()
-        for callback in callbacks:
-            callback()
-
-    def forget(self, callback: Callable[[], None]) -> None:
-        """Do not call it any more; a token may live longer than the run that waited for it."""
-        with self._lock:
-            if callback in self._callbacks:
-                self._callbacks.remove(callback)
-
-    def child(self) -> CancelToken:
-        """A token that is cancelled when this one is, and not the other way round.
-
-        Each run has one of its own below the caller's: leaving one run must not cancel the others that were given
-        the same token, and a token that lives long must not keep every run alive.
-        """
-        child = CancelToken(has_parent=True)
-        with self._lock:
-            if not self.is_cancelled:
-                self._children = WeakSet() if self._children is None else self._children
-                self._children.add(child)
-                return child
-        child.cancel()
-        return child
-
-    def on_cancel(self, callback: Callable[[], None]) -> None:
-        """Call it when the token is cancelled; at once if it already is."""
-        with self._lock:
-            if not self.is_cancelled:
-                self._callbacks.append(callback)
-                return
-        callback()
+__all__ = ["Hooks", "PastRun", "Round", "Run", "Settings", "UndoReport"]
 
 
 def _ignore(_: Any) -> None:
@@ -160,7 +107,7 @@ class UndoReport:
         self.done = tuple(e for e in executions if e.outcome is Outcome.DONE)
         self.undone = tuple(e for e in executions if e.undo is not None and e.undo.is_undone)
         self.failed_to_undo = tuple(e for e in executions if e.undo is not None and not e.undo.is_undone)
-        self.unknown = tuple(e for e in executions if e.outcome is Outcome.UNKNOWN)
+        self.unknown = tuple(e for e in executions if e.outcome is Outcome.UNKNOWN and e.undo is None)
         effects = [e for e in executions if (tool := tools.get(e.call.name)) is not None and has_effect(tool)]
         self.no_undo = tuple(e for e in effects if e.outcome is Outcome.DONE and tools[e.call.name].undo is None)
         self.standing = tuple(
@@ -336,14 +283,20 @@ class Run(Struct, eq=False, kw_only=True):
             self.executions[index] = done
             return done
 
-    def mark_undo(self, key: str, undo: UndoOutcome) -> ToolExecution[Any] | None:
-        """Note what became of undoing a call; gives the updated execution. Thread-safe."""
+    def mark_undo(self, keys: Sequence[str], undo: UndoOutcome) -> list[ToolExecution[Any]]:
+        """Note what became of undoing these calls; gives those that had no note yet, updated. Thread-safe."""
+        marked: list[ToolExecution[Any]] = []
         with self._lock:
-            index = self._index.get(key)
-            if index is None:
-                return None
-            self.executions[index] = replace(self.executions[index], undo=undo)
-            return self.executions[index]
+            for index in [self._index[key] for key in keys if key in self._index]:
+                if self.executions[index].undo is None:
+                    self.executions[index] = replace(self.executions[index], undo=undo)
+                    marked.append(self.executions[index])
+        return marked
+
+    def forget_unknown(self, effect: str) -> None:
+        """The effect has been undone: an identical call is a new one, with a key of its own."""
+        for call in [call for call, key in list(self.unknown_calls.items()) if effect.endswith(f":{key}")]:
+            self.unknown_calls.pop(call, None)
 
     def context(
         self,

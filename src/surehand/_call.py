@@ -7,19 +7,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from ._attempt import Ended, Interrupted, gave_up, outcome_of
+from ._attempt import Ended, gave_up, outcome_of
 from ._books import Round, Run
 from ._checks import checked_call
 from ._codec import canonical
 from ._effects import Await, unwrapped
 from ._ledger import Entry
-from ._undoing import undo_entry, undo_late
+from ._undoing import undo_late
 from .errors import UserError
 from .events import ToolFinished
 from .messages import ToolCall
 from .tools._tool import Outcome, ToolContext, ToolExecution, ToolResult
 
-__all__ = ["Interrupted", "execute", "undo_entry"]
+__all__ = ["execute"]
 
 
 async def execute(run: Run, round_: Round, slot: int) -> None:

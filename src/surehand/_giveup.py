@@ -169,7 +169,7 @@ async def undo_some(run: Run, keys: Sequence[str]) -> None:
 async def _undo(run: Run, entries: Iterable[Entry], why: str, reason: UndoReason, notes: list[str]) -> list[ToolUndone]:
     if run.settings.undo is UndoPolicy.OFF:
         return []
-    undone = [await undo_entry(run, entry) for entry in entries]
+    undone = [execution for entry in entries for execution in await undo_entry(run, entry)]
     if undone:
         try:
             await _correct(run, undone, why)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Literal, TypedDict
 
 from msgspec import Struct
 
-from ._books import CancelToken, Hooks, Settings
+from ._books import Hooks, Settings
+from ._cancel import CancelToken
 from ._checks import misfit
 from .errors import UserError, closest_names
 from .events import Listener, Listeners
@@ -161,11 +162,11 @@ _WISHES: dict[str, str] = {
 }
 
 
-def checked(options: Mapping[str, Any], known: Iterable[str], where: str) -> None:
+def checked(options: Mapping[str, Any], known: Collection[str], where: str) -> None:
     """Raise ``UserError`` for the first option that is unknown or cannot work, naming it and what was expected."""
-    names = sorted(known)
     for name, value in options.items():
-        if name not in names:
+        if name not in known:
+            names = sorted(known)
             close = closest_names(name, names, most=1, cutoff=0.7)
             remedy = _WISHES.get(name) or (f"did you mean {close[0]!r}?" if close else f"the options are {names!r}")
             raise UserError(f"{where} has no option {name!r}; {remedy}")

@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
-from msgspec.structs import replace
-
 from ._books import Run
 from ._effects import RunUndo, unwrapped
 from ._ledger import Entry
@@ -17,8 +15,14 @@ from .tools._tool import ToolExecution, UndoOutcome
 __all__ = ["quietly", "undo_entry", "undo_late"]
 
 
-async def undo_entry(run: Run, entry: Entry) -> ToolExecution[Any]:
-    """Undo one finished call, once; gives its execution, which tells whether it worked. Never raises."""
+async def undo_entry(run: Run, entry: Entry) -> list[ToolExecution[Any]]:
+    """Undo the effect of one finished call, once; gives what this settles: the call, and those that share its effect.
+
+    Their executions tell whether it worked. Never raises.
+    """
+    if not run.ledger.claim(entry):
+        known = run.ledger.outcome(entry)  # nothing yet: whoever undoes it now will settle this call too
+        return [] if known is None else run.mark_undo([entry.execution.key], known)
     error: BaseException | None = None
     try:
         await RunUndo(entry, run.settings.undo_timeout)
@@ -27,7 +31,8 @@ async def undo_entry(run: Run, entry: Entry) -> ToolExecution[Any]:
     outcome = UndoOutcome(None if error is None else _said(error), run.now())
     if isinstance(error, KeyboardInterrupt):
         run.interrupt = error  # raised again once everything else is undone
-    return run.mark_undo(entry.execution.key, outcome) or replace(entry.execution, undo=outcome)
+    run.forget_unknown(entry.effect)
+    return run.mark_undo(run.ledger.settle(entry, outcome), outcome)
 
 
 def _said(error: BaseException) -> str:
@@ -37,8 +42,8 @@ def _said(error: BaseException) -> str:
 async def undo_late(run: Run, entry: Entry) -> None:
     """A call finished after its run had been closed: undo it now if the run was given up (spec 12.3)."""
     if run.given_up and run.settings.undo is not UndoPolicy.OFF:
-        execution = await undo_entry(run, entry)
-        quietly(run, ToolUndone(run_id=run.run_id, path=run.path, execution=execution, reason=run.undo_reason))
+        for execution in await undo_entry(run, entry):
+            quietly(run, ToolUndone(run_id=run.run_id, path=run.path, execution=execution, reason=run.undo_reason))
 
 
 def quietly(run: Run, event: Any) -> None:

@@ -12,7 +12,8 @@ from msgspec.structs import replace
 from typing_extensions import TypeVar, Unpack
 
 from ._aperform import Awaiting
-from ._books import CancelToken, Run
+from ._books import Run
+from ._cancel import CancelToken
 from ._drive import drive, exhaust
 from ._loop import run_loop
 from ._options import (

@@ -82,7 +82,7 @@ class ErrorContext(Struct, frozen=True, eq=False):
     run_id: str
     memory_id: Any
     parameters: Parameters
-    raw_error: BaseException | None
+    raw_error: BaseException
 
 
 ErrorHandler: TypeAlias = Callable[[BaseException, ErrorContext], "str | ToolResult | Awaitable[str | ToolResult]"]

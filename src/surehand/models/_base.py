@@ -70,7 +70,10 @@ class ChatModel:
             return
         pieces = self.stream(request)
         try:
-            while (piece := await from_thread(run_in_pool(_next, pieces))) is not None:
+            while True:
+                piece = await from_thread(run_in_pool(_next, pieces))
+                if piece is None:
+                    return
                 yield piece
         finally:
             closing = getattr(pieces, "close", None)
