@@ -71,10 +71,10 @@ class ChatModel:
         pieces = self.stream(request)
         try:
             while True:
-                piece = await from_thread(run_in_pool(_next, pieces))
-                if piece is None:
+                taken = await from_thread(run_in_pool(_next, pieces))
+                if taken is None:
                     return
-                yield piece
+                yield taken
         finally:
             closing = getattr(pieces, "close", None)
             if closing is not None:
