@@ -9,7 +9,7 @@ from contextlib import aclosing
 from typing import Any, ClassVar
 
 from ._attempt import Interrupted
-from ._books import Round, Run
+from ._books import Run
 from ._colour import contained, from_thread, outcome_of, pool
 from ._drive import adrive, drive, exhaust
 from ._effects import (
@@ -28,25 +28,23 @@ from ._effects import (
 )
 from ._outbox import AsyncOutbox
 from ._perform import Blocking, called, unraisable
-from ._pieces import Model, broken_stream, event_of, unfit_stream
-from ._schedule import Schedule, width_of
+from ._pieces import Model, Performer, broken_stream, unfit_stream
+from ._schedule import Schedule
 from .errors import AsyncNotSupportedError, RunCancelled, ToolTimeout
-from .messages import ChatResponse, ResponseDone, ToolCallReady
+from .messages import ChatResponse, ResponseDone
 from .tools._signature import is_async_callable
 
 __all__ = ["Awaiting"]
 
 
-class Awaiting:
+class Awaiting(Performer):
     """Performs the effects of one run. ``may_interrupt`` tells whether cancelling its task now harms no tool."""
 
     def __init__(self, run: Run, model: Model, *, outbox_size: int | None = None) -> None:
-        self._run = run
-        self._model = model
+        super().__init__(run, model)
         self._loop = asyncio.get_running_loop()
         self.outbox = None if outbox_size is None else AsyncOutbox(outbox_size)
         self.may_interrupt = False
-        self._schedule: Schedule | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._settled: asyncio.Future[None] | None = None
         self._execute: Callable[[int], Core[None]] | None = None
@@ -100,7 +98,6 @@ class Awaiting:
             self.may_interrupt = False
 
     async def _pieces(self, effect: CallModel) -> ChatResponse:
-        run = self._run
         assert self.outbox is not None
         stream: Any = self._model.astream(effect.request)
         if not hasattr(stream, "__aiter__"):
@@ -109,26 +106,11 @@ class Awaiting:
             async for piece in pieces:
                 if isinstance(piece, ResponseDone):
                     return piece.response
-                event = event_of(run, piece)
-                if event is not None:
-                    run.emit(event)
-                if isinstance(piece, ToolCallReady):
-                    self._start_early(effect, piece)
+                self._take(effect, piece)
                 await self.outbox.make_room()
         raise broken_stream()
 
-    def _start_early(self, effect: CallModel, piece: ToolCallReady) -> None:
-        core, round_ = effect.start(piece.index, piece.call), self._run.round
-        if core is not None and round_ is not None:
-            self._schedule_of(round_).started(piece.index)
-            self._start(piece.index, core)
-
     # ------------------------------------------------------------ rounds
-
-    def _schedule_of(self, round_: Round) -> Schedule:
-        if self._schedule is None or self._schedule.round is not round_:
-            self._schedule = Schedule(round_, self._run.settings.tools, width_of(self._run.parallel))
-        return self._schedule
 
     async def _run_tools(self, effect: RunTools) -> None:
         schedule = self._schedule_of(effect.round)

@@ -9,7 +9,7 @@ from concurrent.futures import CancelledError, Future
 from contextlib import closing, nullcontext
 from typing import Any, ClassVar
 
-from ._books import Round, Run
+from ._books import Run
 from ._colour import outcome_of, pool, portal
 from ._drive import drive, exhaust
 from ._effects import Await, CallModel, Core, Drain, Effect, Offload, RunBody, RunTools, RunUndo, Shielded, UseMemory
@@ -17,26 +17,24 @@ from ._giveup import attach
 from ._interrupts import held_interrupts
 from ._loop import abandon
 from ._outbox import Outbox
-from ._pieces import Model, broken_stream, event_of, unfit_stream
-from ._schedule import Schedule, width_of
+from ._pieces import Model, Performer, broken_stream, unfit_stream
+from ._schedule import Schedule
 from .errors import Suspended, ToolExecutionError, ToolTimeout
 from .events import Event
-from .messages import ChatResponse, ResponseDone, ToolCallReady
+from .messages import ChatResponse, ResponseDone
 
 __all__ = ["Blocking", "abandoned", "awaited", "called", "settled", "unraisable"]
 
 _EVENT, _CANCELLED = -1, -2  # what may be in the wake queue besides the slot of a call that has settled
 
 
-class Blocking:
+class Blocking(Performer):
     """Performs the effects of one run. ``outbox`` is where a stream's events wait; a plain run has none."""
 
     def __init__(self, run: Run, model: Model, *, outbox_size: int | None = None) -> None:
-        self._run = run
-        self._model = model
+        super().__init__(run, model)
         self._wake: queue.SimpleQueue[int] = queue.SimpleQueue()
         self.outbox = None if outbox_size is None else Outbox(outbox_size, lambda: self._wake.put(_EVENT))
-        self._schedule: Schedule | None = None
         self.streams = outbox_size is not None
         if run.parallel is not False:
             wake = self._wake
@@ -62,27 +60,12 @@ class Blocking:
             for piece in pieces:
                 if isinstance(piece, ResponseDone):
                     return piece.response
-                event = event_of(run, piece)
-                if event is not None:
-                    run.emit(event)
-                if isinstance(piece, ToolCallReady):
-                    self._start_early(effect, piece)
+                self._take(effect, piece)
                 yield from self.pending()
                 run.check_cancelled()
         raise broken_stream()
 
-    def _start_early(self, effect: CallModel, piece: ToolCallReady) -> None:
-        core, round_ = effect.start(piece.index, piece.call), self._run.round
-        if core is not None and round_ is not None:
-            self._schedule_of(round_).started(piece.index)
-            self._start(piece.index, core)
-
     # ------------------------------------------------------------ rounds
-
-    def _schedule_of(self, round_: Round) -> Schedule:
-        if self._schedule is None or self._schedule.round is not round_:
-            self._schedule = Schedule(round_, self._run.settings.tools, width_of(self._run.parallel))
-        return self._schedule
 
     def _run_tools(self, effect: RunTools) -> Generator[Event, None, None]:
         run, schedule = self._run, self._schedule_of(effect.round)

@@ -1,11 +1,13 @@
-"""What a streaming model yields, turned into events of a run; shared by the blocking and the awaitable performer."""
+"""What the blocking and the awaitable performer share: what a streaming model yields, and the schedule of a round."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 from typing import Protocol
 
-from ._books import Run
+from ._books import Round, Run
+from ._effects import CallModel, Core
+from ._schedule import Schedule, width_of
 from .errors import NetworkError, UserError
 from .events import Event, ProviderEventReceived, ReasoningDelta, TextDelta, ToolCallComplete, ToolCallDelta
 from .messages import (
@@ -21,7 +23,7 @@ from .messages import (
     ToolCallReady,
 )
 
-__all__ = ["Model", "broken_stream", "event_of", "unfit_stream"]
+__all__ = ["Model", "Performer", "broken_stream", "unfit_stream"]
 
 
 class Model(Protocol):
@@ -36,7 +38,7 @@ class Model(Protocol):
     def astream(self, request: ChatRequest) -> AsyncIterator[StreamPiece]: ...
 
 
-def event_of(run: Run, piece: StreamPiece) -> Event | None:
+def _event_of(run: Run, piece: StreamPiece) -> Event | None:
     """The event for a piece; the end of the reply has none of its own (``ResponseReceived`` follows)."""
     run_id, path = run.run_id, run.path
     match piece:
@@ -64,3 +66,31 @@ def unfit_stream(stream: object) -> UserError:
 def broken_stream() -> NetworkError:
     """For a stream that ended without its end."""
     return NetworkError("the model's stream ended without a ResponseDone; the reply is incomplete")
+
+
+class Performer:
+    """What both performers do alike: take a model's pieces, start calls early, keep the schedule of the round."""
+
+    def __init__(self, run: Run, model: Model) -> None:
+        self._run = run
+        self._model = model
+        self._schedule: Schedule | None = None
+
+    def _take(self, effect: CallModel, piece: StreamPiece) -> None:
+        event = _event_of(self._run, piece)
+        if event is not None:
+            self._run.emit(event)
+        if isinstance(piece, ToolCallReady):
+            core, round_ = effect.start(piece.index, piece.call), self._run.round
+            if core is not None and round_ is not None:
+                self._schedule_of(round_).started(piece.index)
+                self._start(piece.index, core)
+
+    def _schedule_of(self, round_: Round) -> Schedule:
+        if self._schedule is None or self._schedule.round is not round_:
+            self._schedule = Schedule(round_, self._run.settings.tools, width_of(self._run.parallel))
+        return self._schedule
+
+    def _start(self, slot: int, core: Core[None]) -> None:
+        """Run the core of a call beside everything else, and see to it that its slot is settled when it has ended."""
+        raise NotImplementedError
