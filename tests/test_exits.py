@@ -898,10 +898,12 @@ class _CtrlC:
 
     def __call__(self, frame: Any, event: str, _: Any) -> Any:
         path = Path(frame.f_code.co_filename)
-        return self._in_frame if path.name in ENGINE and path.parent.name == "surehand" else None
+        if path.name not in ENGINE or path.parent.name != "surehand":
+            return None
+        frame.f_trace_opcodes = True
+        return self._in_frame
 
     def _in_frame(self, frame: Any, event: str, _: Any) -> Any:
-        frame.f_trace_opcodes = True
         if event == "return":
             self._last.pop(id(frame), None)
         if event == "opcode":
@@ -921,6 +923,7 @@ def _interrupted(number: int) -> bool:
     agent = Agent(ScriptedModel([calls(book("a")), calls(book("b")), say("ok")]), tools=world.tools(), memory=memory)
     previous = sys.gettrace()
     error: BaseException | None = None
+    sys._getframe().f_trace_opcodes = True  # Python 3.12 sends no such events unless asked before tracing begins
     sys.settrace(ctrl_c)
     try:
         agent.run("go")
