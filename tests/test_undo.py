@@ -25,6 +25,7 @@ from surehand import (
     UndoOutcome,
     UndoPolicy,
     UndoReason,
+    UserError,
     report_of,
     tool,
 )
@@ -300,3 +301,9 @@ def test_a_result_arrives_in_another_process(mode: Mode) -> None:
     there = pickle.loads(pickle.dumps(result))
     assert there == result and there is not result
     assert [entry.value for entry in there.undone.done] == ["booked seat"]
+
+
+def test_asking_a_result_for_its_report_says_where_it_is() -> None:
+    nonsense: Any = "a result"
+    with pytest.raises(UserError, match=r"report_of\('a result'\): expected an exception; .*\.undone"):
+        report_of(nonsense)

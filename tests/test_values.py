@@ -307,3 +307,9 @@ def test_values_are_fields_of_pydantic_models_in_python_and_json() -> None:
     with pytest.raises(ValidationError):
         Saved.model_validate({"message": 7, "reply": AssistantMessage("y")})
     assert "message" in Saved.model_json_schema()["properties"]
+
+
+@pytest.mark.parametrize("value", [float("nan"), {"deep": [float("inf")]}, (-float("inf"),)])
+def test_numbers_that_json_cannot_hold_are_refused_and_not_turned_into_null(value: Any) -> None:
+    with pytest.raises(UserError, match=r"attribute 'k' of a CustomMessage cannot be stored as JSON: NaN"):
+        messages_to_json([CustomMessage({"k": value})])

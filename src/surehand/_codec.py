@@ -48,6 +48,26 @@ def to_json(value: Any) -> bytes:
         raise UserError(f"{type(value).__name__} has no JSON form: {error}") from error
 
 
+def require_json(value: Any) -> None:
+    """Raise ``UserError`` for what JSON cannot hold, also where the encoder would write ``null`` in silence."""
+    if not _is_finite(value):
+        raise UserError("NaN and infinite numbers have no JSON form; store them as text")
+    to_json(value)
+
+
+def _is_finite(value: Any) -> bool:
+    kind: Any = value
+    match kind:
+        case float():
+            return math.isfinite(value)
+        case Mapping():
+            return all(map(_is_finite, value.values()))
+        case list() | tuple() | Set():
+            return all(map(_is_finite, value))
+        case _:
+            return True
+
+
 def from_json(data: bytes | str, type: type[T] | Any) -> T:
     """The value of that type in the JSON text; raises ``UserError`` telling what does not fit, and where."""
     try:

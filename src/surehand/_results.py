@@ -10,6 +10,7 @@ from typing_extensions import TypeVar
 from ._books import Run, UndoReport
 from ._giveup import run_of
 from ._loop import Answer, finished
+from .errors import UserError
 from .messages import ChatResponse, FinishReason, Message, Usage
 from .tools._tool import ToolExecution
 
@@ -92,6 +93,8 @@ def report_of(error: BaseException) -> UndoReport | None:
 
     ``report.run_id`` names the run. ``None`` if the error did not end a run.
     """
+    if not isinstance(error, BaseException):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise UserError(f"report_of({error!r}): expected an exception; a result and a stream have .undone")
     seen: set[int] = set()
     waiting: list[BaseException | None] = [error]
     while waiting:

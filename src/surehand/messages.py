@@ -14,7 +14,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
-from ._codec import JsonValue, from_json, to_json
+from ._codec import JsonValue, from_json, require_json, to_json
 from .contents import (
     AudioContent,
     Content,
@@ -209,7 +209,7 @@ def messages_to_json(messages: Sequence[Message]) -> bytes:
     for message in messages:
         for key, value in getattr(message, "attributes", _NO_ATTRIBUTES).items():
             try:
-                to_json(value)
+                require_json(value)
             except UserError as error:
                 what = f"attribute {key!r} of a {type(message).__name__}"
                 raise UserError(f"{what} cannot be stored as JSON: {error}") from error
