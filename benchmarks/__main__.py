@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
+
+from surehand import Agent
 
 from . import _bare, _ours
 from ._measure import acompare, compare
@@ -26,22 +29,24 @@ class Figure(NamedTuple):
 
 
 def _rounds() -> Iterator[Figure]:
-    for rounds, bound in ((1, 8.0), (10, 5.0), (50, 5.0)):
-        yield _sync_figure(f"run, {rounds} rounds, nothing listening", rounds, bound, watched=False)
-        yield _async_figure(f"arun, {rounds} rounds, nothing listening", rounds, bound, watched=False)
-    for rounds, bound in ((1, 10.0), (10, 6.0), (50, 6.0)):
-        yield _sync_figure(f"run, {rounds} rounds, all hooks and listeners", rounds, bound, watched=True)
-        yield _async_figure(f"arun, {rounds} rounds, all hooks and listeners", rounds, bound, watched=True)
+    kinds: tuple[tuple[str, Callable[..., Agent[None]], tuple[float, float]], ...] = (
+        ("nothing listening", _ours.agent, (8.0, 5.0)),
+        ("all hooks and listeners", _ours.watched, (10.0, 6.0)),
+        ("authorise and a transformer too", _ours.governed, (math.inf, math.inf)),  # shown; nothing is promised
+    )
+    for what, make, (of_one, of_more) in kinds:
+        for rounds in (1, 10, 50):
+            bound = of_one if rounds == 1 else of_more
+            yield _sync_figure(f"run, {rounds} rounds, {what}", make(rounds, 1, "sadd"), rounds, bound)
+            yield _async_figure(f"arun, {rounds} rounds, {what}", make(rounds, 1, "add"), rounds, bound)
 
 
-def _sync_figure(name: str, rounds: int, bound: float, *, watched: bool) -> Figure:
-    agent = (_ours.watched if watched else _ours.agent)(rounds, 1, "sadd")
+def _sync_figure(name: str, agent: Agent[None], rounds: int, bound: float) -> Figure:
     ours, bare = compare(lambda: agent.run("go"), lambda: _bare.run(rounds, 1))
     return Figure(name, ours / bare, bound, _micros(ours, bare, rounds))
 
 
-def _async_figure(name: str, rounds: int, bound: float, *, watched: bool) -> Figure:
-    agent = (_ours.watched if watched else _ours.agent)(rounds, 1, "add")
+def _async_figure(name: str, agent: Agent[None], rounds: int, bound: float) -> Figure:
     ours, bare = acompare(lambda: agent.arun("go"), lambda: _bare.arun(rounds, 1))
     return Figure(name, ours / bare, bound, _micros(ours, bare, rounds))
 

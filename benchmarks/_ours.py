@@ -53,14 +53,23 @@ def agent(rounds: int, width: int, name: str, **options: Any) -> Agent[None]:
 def watched(rounds: int, width: int, name: str) -> Agent[None]:
     """The same with the hooks around calls and a listener in place."""
 
-    def nothing(*_: Any) -> None:
-        return None
+    return agent(rounds, width, name, **_HOOKS)
 
+
+def governed(rounds: int, width: int, name: str) -> Agent[None]:
+    """The same with an authorisation of every call and a request transformer besides."""
     return agent(
         rounds,
         width,
         name,
-        before_tool=nothing,
-        after_tool=nothing,
-        listeners=[nothing],
+        authorise=lambda context, arguments: True,
+        transform_request=lambda request, memory_id: request,
+        **_HOOKS,
     )
+
+
+def _nothing(*_: Any) -> None:
+    return None
+
+
+_HOOKS: dict[str, Any] = {"before_tool": _nothing, "after_tool": _nothing, "listeners": [_nothing]}

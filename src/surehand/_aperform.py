@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from ._attempt import Interrupted
 from ._books import Run
+from ._checks import is_async_callable
 from ._colour import contained, from_thread, outcome_of, pool
 from ._drive import adrive, drive, exhaust
 from ._effects import (
@@ -32,7 +33,6 @@ from ._pieces import Model, Performer, broken_stream, unfit_stream
 from ._schedule import Schedule
 from .errors import AsyncNotSupportedError, RunCancelled, ToolTimeout
 from .messages import ChatResponse, ResponseDone
-from .tools._signature import is_async_callable
 
 __all__ = ["Awaiting"]
 

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
-from collections.abc import Callable
 from typing import Any
+
+from typing_extensions import TypeIs
 
 from .errors import UserError
 from .messages import AssistantMessage, ChatResponse, ToolCall, Usage
 
-__all__ = ["checked_call", "checked_response", "is_async", "misfit"]
+__all__ = [
+    "call_of",
+    "checked_call",
+    "checked_response",
+    "is_async",
+    "is_async_callable",
+    "is_partial",
+    "misfit",
+    "plain_callable",
+]
 
 
 def misfit(function: Any, *arguments: str, may_be_async: bool = True) -> str | None:
@@ -28,11 +39,31 @@ def misfit(function: Any, *arguments: str, may_be_async: bool = True) -> str | N
     return f"a function of {names} that is not async" if not may_be_async and is_async(function) else None
 
 
-def is_async(function: Callable[..., Any]) -> bool:
-    """Whether calling it, or the ``__call__`` of an object, gives a coroutine or an async generator."""
-    called = function if inspect.isroutine(function) else getattr(function, "__call__", function)  # noqa: B004
-    candidates = (function, called)
-    return any(inspect.iscoroutinefunction(each) or inspect.isasyncgenfunction(each) for each in candidates)
+def is_partial(function: Any) -> TypeIs[functools.partial[Any]]:
+    """Whether it is a function with some arguments given already."""
+    return isinstance(function, functools.partial)
+
+
+def plain_callable(function: Any) -> Any:
+    """What is called in the end: inside partials, and the ``__call__`` of an object."""
+    while is_partial(function):
+        function = function.func
+    return function if inspect.isroutine(function) else call_of(function)
+
+
+def call_of(instance: object) -> Any:
+    """The ``__call__`` of an object's type, or the object itself if it has none."""
+    return getattr(type(instance), "__call__", instance)  # noqa: B004  (not to see whether it can be called)
+
+
+def is_async_callable(function: Any) -> bool:
+    """Whether calling it gives a coroutine."""
+    return inspect.iscoroutinefunction(plain_callable(function))
+
+
+def is_async(function: Any) -> bool:
+    """Whether calling it gives a coroutine or an async generator, so that nothing happens until it is awaited."""
+    return is_async_callable(function) or inspect.isasyncgenfunction(plain_callable(function))
 
 
 def checked_response(response: Any) -> ChatResponse:

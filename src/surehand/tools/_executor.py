@@ -7,12 +7,13 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from .._checks import is_async_callable
 from .._codec import clean_text
 from ..errors import UserError
 from ..messages import ToolCall, ToolSpec
 from ._json_text import NotJson, is_object, read_json
 from ._options import check_options
-from ._signature import MISSING, is_async_callable
+from ._signature import MISSING
 from ._tool import Repair, Repeat, ReturnBehavior, Tool, ToolContext, ToolResult, Undo
 
 __all__ = ["ExecutorBody", "executor_undo", "programmatic_tool"]

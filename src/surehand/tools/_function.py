@@ -6,6 +6,7 @@ import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any
 
+from .._checks import is_async_callable, plain_callable
 from ..errors import UserError
 from ..messages import ToolSpec
 from ._declare import default_name
@@ -14,7 +15,7 @@ from ._docstring import read_docstring
 from ._options import ToolOptions
 from ._results import make_encoder, returned_type
 from ._schema import build_schema
-from ._signature import Parameter, Signature, is_async_callable, plain_callable, read_signature
+from ._signature import Parameter, Signature, read_signature
 from ._tool import Body, Repair, Tool, ToolContext, ToolResult
 from ._undo import injected_value
 from ._values import ValueCodec

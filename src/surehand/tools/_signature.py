@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 import re
 import types
@@ -13,8 +12,8 @@ from typing import Annotated, Any, Literal, TypeAlias, get_args, get_origin
 
 import typing_extensions
 from msgspec import Struct
-from typing_extensions import TypeIs
 
+from .._checks import call_of, is_partial
 from ..errors import UserError
 from ._tool import Parameters, ToolContext, ToolExecution
 
@@ -25,11 +24,8 @@ __all__ = [
     "Parameter",
     "Signature",
     "caller",
-    "is_async_callable",
-    "is_partial",
     "is_union",
     "local_names",
-    "plain_callable",
     "read_signature",
     "without_none",
 ]
@@ -89,27 +85,6 @@ def read_signature(function: Callable[..., Any], label: str, names: Mapping[str,
     return Signature(parameters, returns)
 
 
-def is_partial(function: Any) -> TypeIs[functools.partial[Any]]:
-    """Whether it is a function with some arguments given already."""
-    return isinstance(function, functools.partial)
-
-
-def plain_callable(function: Any) -> Any:
-    """What is called in the end: inside partials, and the ``__call__`` of an object."""
-    while is_partial(function):
-        function = function.func
-    return function if inspect.isroutine(function) else _call_of(function)
-
-
-def _call_of(instance: object) -> Any:
-    return getattr(type(instance), "__call__", instance)  # noqa: B004  (not to see whether it can be called)
-
-
-def is_async_callable(function: Any) -> bool:
-    """Whether calling it gives a coroutine."""
-    return inspect.iscoroutinefunction(plain_callable(function))
-
-
 def caller() -> FrameType | None:
     """The frame of whoever called the function that asks."""
     frame = inspect.currentframe()
@@ -167,7 +142,7 @@ def _innermost(function: Any) -> Any:
         elif hasattr(function, "__globals__"):
             return function
         else:
-            call = _call_of(function)
+            call = call_of(function)
             return call if hasattr(call, "__globals__") else function
 
 

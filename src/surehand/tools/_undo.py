@@ -6,8 +6,9 @@ import enum
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from .._checks import is_async_callable
 from ..errors import UserError
-from ._signature import MISSING, Parameter, Signature, is_async_callable, read_signature
+from ._signature import MISSING, Parameter, Signature, read_signature
 from ._tool import ToolContext, ToolExecution
 
 __all__ = ["FunctionUndo", "UndoForm", "injected_value", "make_undo"]
