@@ -39,7 +39,8 @@ class Supervisor(Generic[T]):
         self.ended = False
         self.value: T | None = None
         self.error: BaseException | None = None
-        self._task = io.main = self._loop.create_task(self._advance(core, 0, None))
+        # Never through the loop's task factory: an eager one would run the core before anyone holds its task.
+        self._task = io.main = asyncio.Task(self._advance(core, 0, None), loop=self._loop)
         if run.token.has_parent:  # without one, whoever cancels the run comes through here
             run.token.on_cancel(self._cancel_from_anywhere)
 
