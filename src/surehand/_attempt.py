@@ -95,7 +95,7 @@ async def outcome_of(run: Run, call: ToolCall, key: str) -> Ended:
     if tool is None:
         return await _unknown_name(run, call)
     try:
-        arguments, repairs = tool.body.decode(call.arguments)
+        arguments, repairs = tool.body.decode(call.arguments, tool.decoding or run.settings.decoding)
     except ToolArgumentsError as error:
         return await _handled(
             _Job(run, tool, call, key, key, {}), Outcome.REJECTED, run.settings.errors.arguments, error

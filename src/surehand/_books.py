@@ -24,7 +24,7 @@ from .messages import (
     Usage,
 )
 from .policies import EarlyStart, ErrorContext, ErrorPolicy, Limits, UndoPolicy
-from .tools._tool import Outcome, Parameters, Tool, ToolContext, ToolExecution, ToolResult, UndoOutcome
+from .tools._tool import Decoding, Outcome, Parameters, Tool, ToolContext, ToolExecution, ToolResult, UndoOutcome
 
 __all__ = ["Hooks", "PastRun", "Round", "Run", "Settings", "UndoReport"]
 
@@ -71,6 +71,8 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False):
     relax_tool_choice: bool
     on_abort: str
     on_tool_error: Callable[[ToolContext[Any]], Any] | None
+    decoding: Decoding
+    max_result: int | None
 
 
 class UndoReport:

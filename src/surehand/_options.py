@@ -17,7 +17,8 @@ from .events import Listener, Listeners
 from .memory._base import ChatMemory
 from .messages import ChatParameters, Message
 from .policies import EarlyStart, ErrorHandler, ErrorPolicy, Limits, UndoPolicy, undo_on_real_failure
-from .tools._tool import Parameters, ReturnBehavior, Tool, ToolExecution
+from .tools._options import DECODINGS
+from .tools._tool import Decoding, Parameters, ReturnBehavior, Tool, ToolExecution
 
 __all__ = [
     "RUN_DEFAULTS",
@@ -49,6 +50,8 @@ class AgentOptions(TypedDict, total=False):
     drain_timeout: float
     on_abort: Literal["complete", "discard"]
     on_tool_error: Callable[..., Any] | None
+    decoding: Decoding
+    max_result: int | None
     before_tool: Callable[..., Any] | None
     after_tool: Callable[..., Any] | None
     listeners: Listeners | Iterable[Listener]
@@ -96,6 +99,8 @@ class AgentChoices(Struct, frozen=True, kw_only=True, eq=False):
     drain_timeout: float = 30.0
     on_abort: str = "complete"
     on_tool_error: Callable[..., Any] | None = None
+    decoding: Decoding = "repair"
+    max_result: int | None = 200_000
     before_tool: Callable[..., Any] | None = None
     after_tool: Callable[..., Any] | None = None
     listeners: Listeners | Iterable[Listener] = ()
@@ -134,7 +139,11 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "cancel": (CancelToken, type(None)),
     "parameters": (Parameters, Mapping),
 }
-_CHOICES: dict[str, tuple[str, ...]] = {"early_start": ("safe", "all", "off"), "on_abort": ("complete", "discard")}
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "early_start": ("safe", "all", "off"),
+    "on_abort": ("complete", "discard"),
+    "decoding": DECODINGS,
+}
 _SECONDS = ("undo_timeout", "drain_timeout")
 # What a function is called with; those of the second table are asked in place, so they cannot be async.
 _HOOKS: dict[str, tuple[str, ...]] = {
@@ -199,9 +208,15 @@ def _complaint(name: str, value: Any) -> str | None:
         value is None or (isinstance(value, int) and (isinstance(value, bool) or value > 0))
     ):
         return "True, False, None, or how many calls may run at once (at least 1)"
-    if name == "stream_buffer" and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+    if name == "stream_buffer" and not _is_count(value):
         return "how many events may wait for the consumer (at least 1)"
+    if name == "max_result" and value is not None and not _is_count(value):
+        return "how many characters of a result the model may read (at least 1), or None for all"
     return None
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
 
 def is_memory(value: object) -> bool:
@@ -246,6 +261,8 @@ def settings_of(chosen: AgentChoices, tools: Sequence[Tool]) -> Settings:
         relax_tool_choice=chosen.relax_tool_choice,
         on_abort=chosen.on_abort,
         on_tool_error=chosen.on_tool_error,
+        decoding=chosen.decoding,
+        max_result=chosen.max_result,
     )
 
 

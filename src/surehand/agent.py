@@ -65,7 +65,8 @@ class Agent(Generic[DepsT, OutputT]):
     ``UndoPolicy``, by default ``ON_GIVE_UP`` as soon as a tool has an undo); ``undo_when(execution)`` refines
     ``ON_TOOL_ERROR``; ``undo_timeout`` and ``drain_timeout`` in seconds; ``on_abort``, ``"complete"`` or
     ``"discard"``, says what history keeps of a round that was given up; ``on_tool_error(context)`` is told of
-    each round in which a call failed.
+    each round in which a call failed. ``decoding``: what is done about arguments that do not fit (``Decoding``).
+    ``max_result``: how many characters of a result's text the model reads (``None``: all); values are kept whole.
 
     Watching and changing: ``before_tool(context)`` may return another ``ToolCall`` or a ``ToolResult``;
     ``after_tool(execution, context)``; ``listeners``; ``transform_request(request, memory_id)``.

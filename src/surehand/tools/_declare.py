@@ -23,7 +23,7 @@ from ._options import (
     record_of,
 )
 from ._signature import caller, local_names
-from ._tool import Repeat, ReturnBehavior
+from ._tool import Decoding, Repeat, ReturnBehavior
 
 __all__ = ["default_name", "tool", "undoes"]
 
@@ -48,6 +48,8 @@ def tool(
     inline: bool = False,
     max_parallel: int | None = None,
     returns: ReturnBehavior = ReturnBehavior.TO_MODEL,
+    decoding: Decoding | None = None,
+    max_result: int | None = None,
     metadata: Mapping[str, Any] | str | None = None,
     strict: bool | None = None,
     undo: Callable[..., Any] | None = None,
@@ -71,6 +73,9 @@ def tool(fn: Any = None, /, **options: Any) -> Any:
     - ``exclusive``: never at the same time as another tool of the run. ``max_parallel``: calls at the same time.
     - ``inline``: the body is trivial and runs where the loop runs.
     - ``returns``: what happens after the round, see ``ReturnBehavior``.
+    - ``decoding``: what is done about arguments that do not fit: ``"strict"``, ``"repair"`` or ``"salvage"``, see
+      ``Decoding``. ``max_result``: how many characters of a result's text the model reads; the application has the
+      whole. ``None`` takes what the agent says.
     - ``metadata``: a dict for the application. ``strict``: ask the provider to enforce the schema.
     - ``undo``, ``undo_timeout``: how to undo a call, as with ``@undoes``.
     - ``probe``: answers whether a call happened. ``authorise``: asked before every call.

@@ -8,9 +8,8 @@ unions: ``"[1]"`` for ``str | list`` has to stay text.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from decimal import Decimal
-from typing import Any
+from typing import Any, Protocol
 
 from .._codec import clean_text
 from ..errors import ToolArgumentsError
@@ -18,22 +17,29 @@ from ._json_text import NotJson, is_array, is_object, read_json
 from ._problems import Problem, describe, explain, located
 from ._repairs import fix
 from ._schema import ArgumentsSchema, ValidationError, problems_of
-from ._tool import Repair
+from ._tool import Decoding, Repair
 
-__all__ = ["Decoded", "make_decoder"]
+__all__ = ["Decoded", "Decoder", "make_decoder"]
 
 Decoded = tuple[dict[str, Any], tuple[Repair, ...]]
+
+
+class Decoder(Protocol):
+    """Reads the arguments of one tool."""
+
+    def __call__(self, text: str, decoding: Decoding = "repair", /) -> Decoded: ...
+
 
 # JSON text inside of JSON text shows its own problems only once it is read: object, its fields, their fields.
 _ROUNDS = 3
 
 
-def make_decoder(schema: ArgumentsSchema, tool: str) -> Callable[[str], Decoded]:
+def make_decoder(schema: ArgumentsSchema, tool: str) -> Decoder:
     """The function that reads this tool's arguments; it raises ``ToolArgumentsError`` and nothing else."""
     validate, count, doubtful = schema.validate_json, schema.count, schema.doubtful
     slow = _SlowDecoder(schema, tool)
 
-    def decode(text: str) -> Decoded:
+    def decode(text: str, decoding: Decoding = "repair", /) -> Decoded:
         try:
             values = validate(text)
         except Exception:  # of pydantic, or of a validator in the user's type: the slow way tells which
@@ -42,7 +48,7 @@ def make_decoder(schema: ArgumentsSchema, tool: str) -> Callable[[str], Decoded]
             return slow.without_unknown(values, ())
         return values, ()
 
-    def decode_doubtful(text: str) -> Decoded:
+    def decode_doubtful(text: str, decoding: Decoding = "repair", /) -> Decoded:
         return slow.decode(text) if doubtful is None or doubtful.search(text) else decode(text)
 
     return decode if doubtful is None else decode_doubtful

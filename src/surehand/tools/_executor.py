@@ -14,7 +14,7 @@ from ..messages import ToolCall, ToolSpec
 from ._json_text import NotJson, is_object, read_json
 from ._options import check_options
 from ._signature import MISSING
-from ._tool import Repair, Repeat, ReturnBehavior, Tool, ToolContext, ToolResult, Undo
+from ._tool import Decoding, Repair, Repeat, ReturnBehavior, Tool, ToolContext, ToolResult, Undo
 
 __all__ = ["ExecutorBody", "executor_undo", "programmatic_tool"]
 
@@ -57,7 +57,7 @@ class ExecutorBody:
         """Always: the call is part of it."""
         return True
 
-    def decode(self, text: str) -> tuple[dict[str, Any], tuple[Repair, ...]]:
+    def decode(self, text: str, decoding: Decoding = "repair", /) -> tuple[dict[str, Any], tuple[Repair, ...]]:
         """The object in the text as far as it can be read; otherwise the text itself, under an empty name."""
         try:
             found, repairs = read_json(text)
@@ -113,6 +113,8 @@ def programmatic_tool(
     inline: bool = False,
     max_parallel: int | None = None,
     returns: ReturnBehavior = ReturnBehavior.TO_MODEL,
+    decoding: Decoding | None = None,
+    max_result: int | None = None,
     undo: Callable[..., Any] | None = None,
     undo_timeout: float | None = None,
     probe: Callable[..., Any] | None = None,

@@ -10,13 +10,13 @@ from .._checks import is_async_callable, plain_callable
 from ..errors import UserError
 from ..messages import ToolSpec
 from ._declare import default_name
-from ._decode import make_decoder
+from ._decode import Decoder, make_decoder
 from ._docstring import read_docstring
 from ._options import ToolOptions
 from ._results import make_encoder, returned_type
 from ._schema import build_schema
 from ._signature import Parameter, Signature, read_signature
-from ._tool import Body, Repair, Tool, ToolContext, ToolResult
+from ._tool import Body, Tool, ToolContext, ToolResult
 from ._undo import injected_value
 from ._values import ValueCodec
 
@@ -33,7 +33,7 @@ class FunctionBody:
         self.signature = signature
         self.schema = build_schema(signature.visible, descriptions, f"tool {name!r}")
         # Attributes, not methods: one call less for each call of the tool.
-        self.decode: Callable[[str], tuple[dict[str, Any], tuple[Repair, ...]]] = make_decoder(self.schema, name)
+        self.decode: Decoder = make_decoder(self.schema, name)
         plain, streams, async_streams = _unwrapped(function)
         returns = returned_type(signature.returns, is_stream=streams or async_streams)
         self.encode: Callable[[Any], ToolResult] = make_encoder(name, returns)
@@ -145,6 +145,8 @@ def build_tool(spec: ToolSpec, body: Body, options: ToolOptions) -> Tool:
         inline=options.inline,
         max_parallel=options.max_parallel,
         returns=options.returns,
+        decoding=options.decoding,
+        max_result=options.max_result,
         probe=options.probe,
         authorise=options.authorise,
     )

@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, get_args
 
 from msgspec import Struct
 
 from ..errors import UserError
-from ._tool import Repeat, ReturnBehavior
+from ._tool import Decoding, Repeat, ReturnBehavior
 
 __all__ = [
+    "DECODINGS",
     "TOOL_ATTRIBUTE",
     "UNDO_ATTRIBUTE",
     "ToolOptions",
@@ -27,6 +28,7 @@ __all__ = [
 
 TOOL_ATTRIBUTE = "__surehand_tool__"
 UNDO_ATTRIBUTE = "__surehand_undo__"
+DECODINGS: tuple[Decoding, ...] = get_args(Decoding)
 
 
 class ToolOptions(Struct, frozen=True, kw_only=True, eq=False):
@@ -41,6 +43,8 @@ class ToolOptions(Struct, frozen=True, kw_only=True, eq=False):
     inline: bool = False
     max_parallel: int | None = None
     returns: ReturnBehavior = ReturnBehavior.TO_MODEL
+    decoding: Decoding | None = None
+    max_result: int | None = None
     metadata: Mapping[str, Any] = {}
     strict: bool | None = None
     undo: Callable[..., Any] | None = None
@@ -118,6 +122,8 @@ def check_options(given: Mapping[str, Any], label: str) -> ToolOptions:
     if not isinstance(given.get("returns", ReturnBehavior.TO_MODEL), ReturnBehavior):
         names = ", ".join(f"ReturnBehavior.{entry.name}" for entry in ReturnBehavior)
         raise UserError(f"{label}: returns={given['returns']!r}; expected one of {names}")
+    if given.get("decoding") not in (None, *DECODINGS):
+        raise UserError(f"{label}: decoding={given['decoding']!r}; expected one of {DECODINGS!r}, or None")
     if given.get("strict") not in (None, True, False):
         raise UserError(f"{label}: strict={given['strict']!r}; expected True, False or None (the provider's default)")
     merged: dict[str, Any] = {**given, "metadata": _metadata(given.get("metadata"), label)}
@@ -149,7 +155,7 @@ def _check_repeat(given: Mapping[str, Any], label: str) -> None:
 
 
 def _check_counts(given: Mapping[str, Any], label: str) -> None:
-    retries, most = given.get("retries", 0), given.get("max_parallel")
+    retries = given.get("retries", 0)
     if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
         raise UserError(f"{label}: retries={retries!r}; expected how many further attempts: 0 or more")
     if retries and given.get("repeat", "never") == "never":
@@ -157,8 +163,10 @@ def _check_counts(given: Mapping[str, Any], label: str) -> None:
             f"{label}: retries={retries!r} needs repeat='safe' or repeat='with_key', since a tool with repeat='never' "
             "is not run again when it may have happened"
         )
-    if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 1):
-        raise UserError(f"{label}: max_parallel={most!r}; expected 1 or more, or None for no limit")
+    for option, otherwise in (("max_parallel", "no limit"), ("max_result", "what the agent says")):
+        most = given.get(option)
+        if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 1):
+            raise UserError(f"{label}: {option}={most!r}; expected 1 or more, or None for {otherwise}")
 
 
 def _metadata(value: Any, label: str) -> dict[str, Any]:

@@ -21,6 +21,7 @@ __all__ = [
     "Absent",
     "AsyncToolExecutor",
     "Body",
+    "Decoding",
     "Happened",
     "Outcome",
     "Parameters",
@@ -43,6 +44,12 @@ DepsT = TypeVar("DepsT", default=Any)
 
 Repeat: TypeAlias = Literal["safe", "with_key", "never"]
 """Whether a call may be repeated when nobody knows whether it happened."""
+
+
+Decoding: TypeAlias = Literal["strict", "repair", "salvage"]
+"""What is done about arguments that do not fit (spec 4): nothing (``"strict"``); the conversions of the coercion
+table and JSON that was encoded twice or has a stray comma (``"repair"``); besides, one JSON object in a Markdown fence
+or in prose is taken for the arguments (``"salvage"``). Whatever is changed is reported as ``ArgumentRepaired``."""
 
 
 class ReturnBehavior(enum.Enum):
@@ -310,7 +317,7 @@ class Body(Protocol):
         """Whether a ``ToolArgumentsError`` raised by ``call`` means that nothing was done (spec 9.3)."""
         ...
 
-    def decode(self, text: str, /) -> tuple[dict[str, Any], tuple[Repair, ...]]:
+    def decode(self, text: str, decoding: Decoding = "repair", /) -> tuple[dict[str, Any], tuple[Repair, ...]]:
         """The arguments by parameter name, and what was repaired; raises ``ToolArgumentsError``."""
         ...
 
@@ -351,6 +358,7 @@ class Tool(Struct, frozen=True, kw_only=True, eq=False):
     ``repeat`` says whether a call may be repeated when nobody knows whether it happened. ``timeout`` is in
     seconds per attempt, ``retries`` counts further attempts. ``exclusive`` tools never overlap another tool of
     the run; ``inline`` bodies run where the loop runs; ``max_parallel`` bounds this tool's calls of one run.
+    ``decoding`` and ``max_result`` go before the agent's; ``None`` takes those.
     """
 
     spec: ToolSpec
@@ -362,6 +370,8 @@ class Tool(Struct, frozen=True, kw_only=True, eq=False):
     inline: bool = False
     max_parallel: int | None = None
     returns: ReturnBehavior = ReturnBehavior.TO_MODEL
+    decoding: Decoding | None = None
+    max_result: int | None = None
     undo: Undo | None = None
     probe: Callable[..., Any] | None = None
     authorise: Callable[..., Any] | None = None
