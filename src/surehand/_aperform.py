@@ -24,6 +24,7 @@ from ._effects import (
     RunTools,
     RunUndo,
     Shielded,
+    StreamBody,
     Thrown,
     UseMemory,
 )
@@ -327,6 +328,7 @@ class Awaiting(Performer):
         CallModel: _call_model,
         RunTools: _run_tools,
         RunBody: _run_body,
+        StreamBody: _run_body,
         Await: _await,
         Offload: _offload_function,
         UseMemory: _use_memory,

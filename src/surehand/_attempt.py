@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from ._books import Run
 from ._codec import canonical
-from ._effects import Await, Core, Offload, RunBody, Thrown, told, unwrapped
+from ._effects import Await, Core, Offload, RunBody, StreamBody, Thrown, told, unwrapped
 from ._ledger import Entry
 from ._undoing import quietly, undo_late
 from .errors import (
@@ -175,8 +175,9 @@ async def _attempts(job: _Job) -> Ended:
             context = job.context(attempt, deadline)
         if run.listening:
             run.emit(ToolStarted(run_id=run.run_id, path=run.path, key=job.key, call=job.call, attempt=attempt))
+        run_body = StreamBody if run.listening and (tool.body.is_generator or tool.body.is_async) else RunBody
         try:
-            value = await RunBody(tool, job.arguments, context, job.late)
+            value = await run_body(tool, job.arguments, context, job.late)
         except BaseException as raised:
             if isinstance(raised, Thrown) and not raised.begun and doubt is None:
                 raise
@@ -225,7 +226,8 @@ def _done(job: _Job, value: Any) -> Ended:
 
 async def _after_error(job: _Job, error: BaseException) -> Ended:
     tool, errors = job.tool, job.run.settings.errors
-    if isinstance(error, KeyboardInterrupt | Interrupted | Suspended):
+    # A GeneratorExit comes from a consumer who left in the middle: a body's own arrives as another error.
+    if isinstance(error, KeyboardInterrupt | Interrupted | Suspended | GeneratorExit):
         return job.ended(Outcome.UNKNOWN, _may_have_happened(job.call, "This call"), error, failure=error)
     if isinstance(error, ToolError):
         return await _handled(job, Outcome.FAILED, errors.tool_error, error)

@@ -29,6 +29,7 @@ __all__ = [
     "RunTools",
     "RunUndo",
     "Shielded",
+    "StreamBody",
     "Thrown",
     "UseMemory",
     "told",
@@ -92,6 +93,10 @@ class RunBody(Effect[Any], eq=False):
     arguments: dict[str, Any]
     context: ToolContext[Any] | None
     late: Callable[[Any, BaseException | None], Core[None]]
+
+
+class StreamBody(RunBody, eq=False):
+    """The same for a body that may report progress: whoever takes the events gets them while it runs."""
 
 
 class RunUndo(Effect[None], eq=False):

@@ -42,6 +42,11 @@ class Outbox:
             self._events.append(event)
         self._wake()
 
+    @property
+    def is_mine(self) -> bool:
+        """Whether the calling thread is the one that consumes."""
+        return threading.get_ident() == self.consumer
+
     def adopt(self) -> None:
         """The calling thread consumes from now on."""
         self.consumer = threading.get_ident()

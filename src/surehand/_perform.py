@@ -6,13 +6,26 @@ import queue
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import CancelledError, Future
-from contextlib import closing, nullcontext
+from contextlib import closing, nullcontext, suppress
 from typing import Any, ClassVar
 
 from ._books import Run
 from ._colour import outcome_of, pool, portal
 from ._drive import drive, exhaust
-from ._effects import Await, CallModel, Core, Drain, Effect, Offload, RunBody, RunTools, RunUndo, Shielded, UseMemory
+from ._effects import (
+    Await,
+    CallModel,
+    Core,
+    Drain,
+    Effect,
+    Offload,
+    RunBody,
+    RunTools,
+    RunUndo,
+    Shielded,
+    StreamBody,
+    UseMemory,
+)
 from ._giveup import attach
 from ._interrupts import held_interrupts
 from ._loop import abandon
@@ -122,13 +135,7 @@ class Blocking(Performer):
             raise unraisable(tool.name, error) from error
 
     def _run_timed(self, effect: RunBody, timeout: float) -> Any:
-        body = effect.tool.body
-        cancel: Callable[[], object]
-        if body.is_async:
-            future, cancel = portal().start(_coroutine(body.call(effect.arguments, effect.context)))
-        else:
-            future = pool().submit(lambda: settled(called(effect)))
-            cancel = future.cancel  # only a job that no thread has begun
+        future, cancel = _begun(effect)
         in_time = False
         try:
             in_time = finished_in_time(future, timeout)
@@ -137,8 +144,43 @@ class Blocking(Performer):
                 cancel()
                 future.add_done_callback(lambda done: finish_late(done, effect, self))
         if not in_time:
-            raise ToolTimeout(f"tool {effect.tool.name!r} did not finish within its timeout of {timeout} s")
+            raise _timed_out(effect)
         return outcome_of(future)
+
+    def _stream_body(self, effect: StreamBody) -> Generator[Event, None, Any]:
+        outbox = self.outbox
+        if outbox is None or not outbox.is_mine:  # nobody takes events, or not from the thread that we are on
+            return self._run_body(effect)
+        future, cancel = _begun(effect)
+        future.add_done_callback(lambda _: self._wake.put(_EVENT))
+        in_time = False
+        try:
+            yield from self._while_it_runs(future, effect.tool.timeout)
+            in_time = future.done()
+        except GeneratorExit:
+            # The consumer has left in the middle: the body drains, and what becomes of it is entered as a late end.
+            finished_in_time(future, self._run.settings.drain_timeout)
+            raise
+        finally:
+            if not in_time:
+                cancel()
+                future.add_done_callback(lambda done: finish_late(done, effect, self))
+        if not in_time:
+            raise _timed_out(effect)
+        try:
+            return outcome_of(future)
+        except (StopIteration, GeneratorExit) as error:
+            raise unraisable(effect.tool.name, error) from error
+
+    def _while_it_runs(self, future: Future[Any], timeout: float | None) -> Generator[Event, None, None]:
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while not future.done():
+            left = None if deadline is None else deadline - time.monotonic()
+            if left is not None and left <= 0:
+                return
+            with suppress(queue.Empty):
+                self._wake.get(timeout=left)
+            yield from self.pending()
 
     def _run_undo(self, effect: RunUndo) -> None:
         entry = effect.entry
@@ -182,6 +224,7 @@ class Blocking(Performer):
     in_steps: ClassVar[Mapping[type[Effect[Any]], Callable[[Any, Any], Generator[Event, None, Any]]]] = {
         CallModel: _call_model,
         RunTools: _run_tools,
+        StreamBody: _stream_body,
     }
 
 
@@ -216,6 +259,20 @@ def called(effect: RunBody) -> Any:
         return effect.tool.body.call(effect.arguments, effect.context)
     except (StopIteration, GeneratorExit) as error:
         raise unraisable(effect.tool.name, error) from error
+
+
+def _begun(effect: RunBody) -> tuple[Future[Any], Callable[[], object]]:
+    """Start the body on a thread that is not ours; gives its future, and what cancels it."""
+    body = effect.tool.body
+    if body.is_async:
+        return portal().start(_coroutine(body.call(effect.arguments, effect.context)))
+    future = pool().submit(lambda: settled(called(effect)))
+    return future, future.cancel  # only a job that no thread has begun
+
+
+def _timed_out(effect: RunBody) -> ToolTimeout:
+    tool = effect.tool
+    return ToolTimeout(f"tool {tool.name!r} did not finish within its timeout of {tool.timeout} s")
 
 
 def unraisable(name: str, error: BaseException) -> ToolExecutionError:

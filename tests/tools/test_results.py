@@ -6,7 +6,7 @@ import dataclasses
 import datetime
 import enum
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Iterator
 from decimal import Decimal
 from typing import Annotated, Any
 
@@ -211,8 +211,10 @@ def test_a_returned_exception_is_an_error() -> None:
 def test_the_declared_type_is_what_an_awaitable_or_a_stream_gives() -> None:
     assert returned_type(Awaitable[None]) is None
     assert returned_type(Coroutine[Any, Any, str]) is str
-    assert returned_type(Iterator[int], is_stream=True) == list[int]
-    assert returned_type(AsyncIterator[int], is_stream=True) == list[int]
+    assert returned_type(Iterator[int], is_generator=True) is int
+    assert returned_type(AsyncIterator[int], is_generator=True) is int
+    assert returned_type(Generator[int, None, str], is_generator=True) is str
+    assert returned_type(Generator[int, None, None], is_generator=True) is int
     assert returned_type(int) is int
 
 

@@ -53,6 +53,11 @@ class ExecutorBody:
         return True
 
     @property
+    def is_generator(self) -> bool:
+        """Never: an executor gives one result, and reports progress through its context."""
+        return False
+
+    @property
     def wants_context(self) -> bool:
         """Always: the call is part of it."""
         return True

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from inspect import isasyncgenfunction, isgeneratorfunction
 from typing import Any
 
 from .._checks import is_async_callable, plain_callable
 from ..errors import UserError
 from ..messages import ToolSpec
+from ._consume import consumed, consumed_later
 from ._declare import default_name
 from ._decode import Decoder, make_decoder
 from ._docstring import read_docstring
 from ._options import ToolOptions
-from ._results import make_encoder, returned_type
+from ._results import is_stream, make_encoder, returned_type
 from ._schema import build_schema
-from ._signature import Parameter, Signature, read_signature
+from ._signature import MISSING, Parameter, Signature, read_signature
 from ._tool import Body, Tool, ToolContext, ToolResult
 from ._undo import injected_value
 from ._values import ValueCodec
@@ -34,14 +36,16 @@ class FunctionBody:
         self.schema = build_schema(signature.visible, descriptions, f"tool {name!r}")
         # Attributes, not methods: one call less for each call of the tool.
         self.decode: Decoder = make_decoder(self.schema, name)
-        plain, streams, async_streams = _unwrapped(function)
-        returns = returned_type(signature.returns, is_stream=streams or async_streams)
+        plain = plain_callable(function)
+        self._is_generator = _any_wrapped(plain, lambda inner: isgeneratorfunction(inner) or isasyncgenfunction(inner))
+        returns = returned_type(signature.returns, is_generator=self._is_generator)
         self.encode: Callable[[Any], ToolResult] = make_encoder(name, returns)
         self.values = ValueCodec(returns)
-        self._is_async = is_async_callable(plain) or async_streams
-        self._collect: Callable[[Any], Any] | None = _collected if async_streams else list if streams else None
-        self._wants_context = bool(signature.injected)
-        self._is_direct = not self._wants_context and self._collect is None and not _has_positional_only(signature)
+        self._is_async = is_async_callable(plain) or isasyncgenfunction(plain)
+        # An async function that says what it gives is believed; another one may give what has to be awaited again.
+        self._may_hide = is_async_callable(plain) and (returns in (MISSING, Any) or is_stream(returns))
+        self._wants_context = bool(signature.injected) or self._is_generator
+        self._is_direct = not signature.injected and not _has_positional_only(signature)
 
     @property
     def is_async(self) -> bool:
@@ -64,14 +68,20 @@ class FunctionBody:
         return False
 
     @property
+    def is_generator(self) -> bool:
+        """Whether it is a generator of either colour, also inside of a decorator that says what it wraps."""
+        return self._is_generator
+
+    @property
     def wants_context(self) -> bool:
-        """Whether a parameter is filled from the ``ToolContext``."""
+        """Whether a parameter is filled from the ``ToolContext``, or progress is reported to it."""
         return self._wants_context
 
     def call(self, arguments: dict[str, Any], context: ToolContext[Any] | None) -> Any:
         """What the function returns; a generator is consumed, so that what it does happens here."""
+        report = None if context is None else context.progress
         if self._is_direct:
-            return self.function(**arguments)
+            return self._consumed(self.function(**arguments), report)
         positional: list[Any] = []
         named: dict[str, Any] = {}
         for parameter in self.signature.parameters:
@@ -85,8 +95,10 @@ class FunctionBody:
                 positional.append(value)
             else:
                 named[parameter.name] = value
-        returned = self.function(*positional, **named)
-        return returned if self._collect is None else self._collect(returned)
+        return self._consumed(self.function(*positional, **named), report)
+
+    def _consumed(self, value: Any, report: Callable[[Any], None] | None) -> Any:
+        return consumed_later(value, report) if self._may_hide else consumed(value, report)
 
     def call_async(self, arguments: dict[str, Any], context: ToolContext[Any] | None) -> Awaitable[Any]:
         """The same as ``call``, for functions whose ``is_async`` is true."""
@@ -98,14 +110,15 @@ def _has_positional_only(signature: Signature) -> bool:
     return any(parameter.positional_only for parameter in signature.parameters)
 
 
-def _unwrapped(function: Any) -> tuple[Any, bool, bool]:
-    """The function inside partials and callable objects, and whether it is a generator or an async generator."""
-    inner = plain_callable(function)
-    return inner, inspect.isgeneratorfunction(inner), inspect.isasyncgenfunction(inner)
-
-
-async def _collected(items: AsyncIterator[Any]) -> list[Any]:
-    return [item async for item in items]
+def _any_wrapped(function: Any, is_so: Callable[[Any], bool]) -> bool:
+    """Whether it is so of the function, or of what a decorator around it says that it wraps."""
+    seen: list[Any] = []
+    while function is not None and function not in seen:
+        if is_so(function):
+            return True
+        seen.append(function)
+        function = getattr(function, "__wrapped__", None)
+    return False
 
 
 # ---------------------------------------------------------------- tools

@@ -19,7 +19,7 @@ from ._schema import adapter_of, json_of
 from ._signature import MISSING
 from ._tool import ToolResult
 
-__all__ = ["make_encoder", "returned_type", "type_name"]
+__all__ = ["is_stream", "make_encoder", "returned_type", "type_name"]
 
 _CONTENTS = (TextContent, ImageContent, AudioContent, VideoContent, PdfContent)
 _SUCCESS = (TextContent("Success"),)
@@ -28,13 +28,15 @@ _STREAMS = (
     collections.abc.AsyncIterator, collections.abc.AsyncIterable, collections.abc.AsyncGenerator,
     collections.abc.Iterator, collections.abc.Iterable, collections.abc.Generator,
 )  # fmt: skip
+_NO_RETURN = (None, type(None), Any)
 
 
-def returned_type(hint: Any, *, is_stream: bool = False) -> Any:
-    """The type of the value itself: what an awaitable gives, a list of what a stream yields."""
+def returned_type(hint: Any, *, is_generator: bool = False) -> Any:
+    """The type of the value itself: what an awaitable gives, the last of what a generator yields or returns."""
     origin, arguments = get_origin(hint), get_args(hint)
-    if is_stream and (origin or hint) in _STREAMS:
-        return _list_of(arguments[0]) if arguments else list
+    if is_generator and is_stream(hint):
+        is_returned = origin is collections.abc.Generator and len(arguments) == 3 and arguments[2] not in _NO_RETURN
+        return MISSING if not arguments else arguments[2] if is_returned else arguments[0]
     if origin is collections.abc.Awaitable:
         return arguments[0] if arguments else MISSING
     if origin is collections.abc.Coroutine:
@@ -42,8 +44,9 @@ def returned_type(hint: Any, *, is_stream: bool = False) -> Any:
     return hint
 
 
-def _list_of(item: Any) -> Any:
-    return types.GenericAlias(list, (item,))
+def is_stream(hint: Any) -> bool:
+    """Whether the type says that values come one by one."""
+    return (get_origin(hint) or hint) in _STREAMS
 
 
 def make_encoder(tool: str, hint: Any) -> Callable[[Any], ToolResult]:

@@ -308,6 +308,11 @@ class Body(Protocol):
         ...
 
     @property
+    def is_generator(self) -> bool:
+        """Whether it is a generator, whose values are progress and whose last one is the result."""
+        ...
+
+    @property
     def wants_context(self) -> bool:
         """Whether ``call`` needs a ``ToolContext``."""
         ...
