@@ -8,14 +8,15 @@ unions: ``"[1]"`` for ``str | list`` has to stay text.
 from __future__ import annotations
 
 import json
+import re
 from decimal import Decimal
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
-from .._codec import clean_text
-from ..errors import ToolArgumentsError
+from .._codec import clean_text, to_json
+from ..errors import ToolArgumentsError, UserError
 from ._json_text import NotJson, is_array, is_object, read_json
 from ._problems import Problem, describe, explain, located
-from ._repairs import fix
+from ._repairs import Written, beyond_repair, fix, fix_quietly, schema_echo
 from ._schema import ArgumentsSchema, ValidationError, problems_of
 from ._tool import Decoding, Repair
 
@@ -31,27 +32,48 @@ class Decoder(Protocol):
 
 
 # JSON text inside of JSON text shows its own problems only once it is read: object, its fields, their fields.
-_ROUNDS = 3
+_ROUNDS = 4
+
+# Texts that must not be validated straight: numbers that become infinite or lose digits in binary, and the words that
+# JSON has not. Up to 15 digits survive.
+_NOT_FINITE = re.compile(r"NaN|Infinity|[0-9][eE]\+?[0-9]{3}|[0-9]{300}")
+_NOT_EXACT = re.compile(r"NaN|Infinity|[0-9][eE]|[0-9.]{17}")
 
 
 def make_decoder(schema: ArgumentsSchema, tool: str) -> Decoder:
     """The function that reads this tool's arguments; it raises ``ToolArgumentsError`` and nothing else."""
-    validate, count, doubtful = schema.validate_json, schema.count, schema.doubtful
+    validate, count = schema.validate_json, schema.count
     slow = _SlowDecoder(schema, tool)
 
     def decode(text: str, decoding: Decoding = "repair", /) -> Decoded:
         try:
             values = validate(text)
-        except Exception:  # of pydantic, or of a validator in the user's type: the slow way tells which
-            return slow.decode(text)
+        except ValidationError as error:
+            return slow.failed(text, decoding, error)
+        except Exception:  # a validator in the user's type, or text that has no UTF-8 form
+            return slow.decode(text, decoding)
         if count is not None and len(values) != count:
-            return slow.without_unknown(values, ())
+            return slow.without_unknown(values, decoding, ())
         return values, ()
 
-    def decode_doubtful(text: str, decoding: Decoding = "repair", /) -> Decoded:
-        return slow.decode(text) if doubtful is None or doubtful.search(text) else decode(text)
+    if schema.doubtful is None:
+        return decode
+    doubtful = (_NOT_EXACT if schema.has_decimals else _NOT_FINITE).search
 
-    return decode if doubtful is None else decode_doubtful
+    def decode_doubtful(text: str, decoding: Decoding = "repair", /) -> Decoded:
+        if doubtful(text) is not None:
+            return slow.decode(text, decoding)
+        try:
+            values = validate(text)
+        except ValidationError as error:
+            return slow.failed(text, decoding, error)
+        except Exception:
+            return slow.decode(text, decoding)
+        if count is not None and len(values) != count:
+            return slow.without_unknown(values, decoding, ())
+        return values, ()
+
+    return decode_doubtful
 
 
 class _SlowDecoder:
@@ -61,50 +83,88 @@ class _SlowDecoder:
         self.schema = schema
         self.tool = tool
 
-    def decode(self, text: str) -> Decoded:
+    def decode(self, text: str, decoding: Decoding) -> Decoded:
+        """The whole way."""
+        data, repairs = self._read(text, decoding)
         try:
-            data, repairs = read_json(text, exact=self.schema.has_decimals)
+            return self.without_unknown(self._validate(data), decoding, repairs)
+        except ValidationError as error:
+            return self._settled(data, error, problems_of(error), _Sent(text, decoding, repairs))
+
+    def failed(self, text: str, decoding: Decoding, error: ValidationError) -> Decoded:
+        """The way from a complaint about the text as it is."""
+        complaints = problems_of(error)
+        if not complaints[0]["loc"]:  # no JSON, or no object
+            return self.decode(text, decoding)
+        data, repairs = self._read(text, decoding)
+        return self._settled(data, error, complaints, _Sent(text, decoding, repairs))
+
+    def without_unknown(self, values: dict[str, Any], decoding: Decoding, repairs: tuple[Repair, ...]) -> Decoded:
+        """The values without names that the tool does not have, each reported (spec 4.1.6)."""
+        schema = self.schema
+        if schema.count is not None and len(values) == schema.count:
+            return values, repairs
+        known = {name: values[name] for name in schema.names if name in values}
+        unknown = {name: value for name, value in values.items() if name not in known}
+        if decoding != "strict" and (inner := schema_echo(unknown, schema)) is not None:
+            # Every parameter has a default, and they must not stand in for what the model did send.
+            found, more = self.decode(_text_of(inner), decoding)
+            return found, (*repairs, Repair("", unknown, inner), *more)
+        return known, (*repairs, *(Repair(clean_text(name), value, None) for name, value in unknown.items()))
+
+    def _read(self, text: str, decoding: Decoding) -> tuple[dict[str, Any], tuple[Repair, ...]]:
+        try:
+            data, repairs = read_json(text, exact=self.schema.has_decimals, decoding=decoding)
         except NotJson as error:
             raise ToolArgumentsError(self._not_json(str(error))) from error
         if data is None:
             data = {}  # what some models send for "no arguments"
         if not is_object(data):
             raise ToolArgumentsError(self._not_json(f"expected a JSON object, received {describe(data)}"))
-        return self._validated(data, text, repairs)
+        return data, repairs
 
-    def without_unknown(self, values: dict[str, Any], repairs: tuple[Repair, ...]) -> Decoded:
-        """The values without names that the tool does not have, each reported (spec 4.1.6)."""
-        known = {name: values[name] for name in self.schema.names if name in values}
-        unknown = tuple(Repair(clean_text(name), value, None) for name, value in values.items() if name not in known)
-        return known, (*repairs, *unknown)
-
-    def _validated(self, data: dict[str, Any], text: str, repairs: tuple[Repair, ...]) -> Decoded:
-        for attempt in range(_ROUNDS + 1):
+    def _settled(
+        self, data: dict[str, Any], cause: ValidationError, complaints: list[dict[str, Any]], sent: _Sent
+    ) -> Decoded:
+        schema, repairs, decoding = self.schema, sent.repairs, sent.decoding
+        written = Written(repairs[0].after if repairs else sent.text, schema.has_decimals)
+        problems = located(complaints, data)
+        if (quiet := fix_quietly(data, problems, schema, written)) is not None:
             try:
-                return self.without_unknown(self._validate(data), repairs)
-            except ValidationError as error:
-                problems = located(problems_of(error), data)
-                cause = error
-            except Exception as error:  # raised by a validator in the user's own type
-                message = f"The arguments of {self.tool!r} were refused: {type(error).__name__}: {error}"
-                raise ToolArgumentsError(_short(message)) from error
-            data, made = fix(data, problems, self.schema, text) if attempt < _ROUNDS else (data, None)
+                return self.without_unknown(self._validate(quiet), decoding, repairs)
+            except ValidationError:
+                pass  # then it is repaired from the start, as a union may want it otherwise
+        if decoding == "strict":
+            self._refuse(problems, cause)
+        for _ in range(_ROUNDS):
+            data, made = fix(data, problems, schema, written)
             if made is None:
-                raise ToolArgumentsError(self._explained(problems)) from cause
+                break
             repairs = (*repairs, *made)
-        raise AssertionError("the last round returns or raises")
+            try:
+                return self.without_unknown(self._validate(data), decoding, repairs)
+            except ValidationError as error:
+                cause, problems = error, located(problems_of(error), data)
+        self._refuse(beyond_repair(problems, schema, written), cause)
 
     def _validate(self, data: dict[str, Any]) -> dict[str, Any]:
         # As text again where possible: a user's strict model takes an ISO date from JSON, but not from a str.
-        if self.schema.has_decimals and _has_decimal(data):
-            return self.schema.validate_python(data)
-        return self.schema.validate_json(json.dumps(data, ensure_ascii=False))
+        try:
+            if self.schema.has_decimals and _has_decimal(data):
+                return self.schema.validate_python(data)
+            return self.schema.validate_json(_text_of(data))
+        except ValidationError:
+            raise
+        except Exception as error:  # raised by a validator in the user's own type
+            message = f"The arguments of {self.tool!r} were refused: {type(error).__name__}: {error}"
+            raise ToolArgumentsError(_short(message)) from error
+
+    def _refuse(self, problems: list[Problem], cause: ValidationError) -> NoReturn:
+        message = f"The arguments of {self.tool!r} do not fit: {explain(problems)}.{self._wanted()}"
+        raise ToolArgumentsError(_short(message)) from cause
 
     def _not_json(self, reason: str) -> str:
         return _short(f"The arguments of {self.tool!r} are not a JSON object: {reason}.{self._wanted()}")
-
-    def _explained(self, problems: list[Problem]) -> str:
-        return _short(f"The arguments of {self.tool!r} do not fit: {explain(problems)}.{self._wanted()}")
 
     def _wanted(self) -> str:
         schema = self.schema.json_schema
@@ -118,6 +178,17 @@ class _SlowDecoder:
         return f" Expected {{{', '.join(parts)}}}."
 
 
+class _Sent:
+    """What the model sent, how far it may be changed, and what was changed to read it."""
+
+    __slots__ = ("decoding", "repairs", "text")
+
+    def __init__(self, text: str, decoding: Decoding, repairs: tuple[Repair, ...]) -> None:
+        self.text = text
+        self.decoding: Decoding = decoding
+        self.repairs = repairs
+
+
 def _kind(entry: dict[str, Any]) -> str:
     if "anyOf" in entry:
         return " or ".join(dict.fromkeys(_kind(option) for option in entry["anyOf"]))
@@ -126,6 +197,13 @@ def _kind(entry: dict[str, Any]) -> str:
     if "$ref" in entry:
         return "object"
     return str(entry.get("format") or entry.get("type") or "any value")
+
+
+def _text_of(data: dict[str, Any]) -> str | bytes:
+    try:
+        return to_json(data)
+    except UserError:  # integers of more than 64 bits
+        return json.dumps(data, ensure_ascii=False, default=str)
 
 
 def _short(text: str) -> str:

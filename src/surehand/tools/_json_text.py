@@ -1,25 +1,33 @@
-"""Reads JSON that a model wrote: exact numbers, bounded depth and size, one careful repair (spec 4.1)."""
+"""Reads JSON that a model wrote: exact numbers, bounded depth and size, few careful repairs (spec 4.1).
+
+Of a name that an object has twice, the last one counts, here and in pydantic's own reader. A byte order mark at the
+start is no part of the text.
+"""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Callable
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Any, NoReturn
 
+import msgspec
 from typing_extensions import TypeIs
 
 from .._codec import clean_text
-from ._tool import Repair
+from ._tool import Decoding, Repair
 
 __all__ = ["NotJson", "Token", "is_array", "is_number_text", "is_object", "read_json", "tokens_of"]
 
 _DEPTH = 200  # what pydantic's own reader takes
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*"?', re.DOTALL)  # an open one too, or else quotes cost their square
+_STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)  # an open one too, or else quotes cost their square
 _TRAILING_COMMA = re.compile(r",(\s*[}\]])")
 # "1_000" and "1e999999999" are numbers to Python, but hardly what a model means by text.
-_NUMBER_TEXT = re.compile(r"\s*[+-]?\d+(\.\d+)?([eE][+-]?\d{1,3})?\s*")
+_NUMBER_TEXT = re.compile(r"\s*[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?\s*")
+# What stands before an object that is only a part of a larger one.
+_PROPERTY_NAME = re.compile(r"[\"']\s*:\s*\Z")
+_BYTE_ORDER_MARK = "\ufeff"
 
 
 def is_object(node: Any) -> TypeIs[dict[str, Any]]:
@@ -34,7 +42,7 @@ def is_array(node: Any) -> TypeIs[list[Any]]:
 
 def is_number_text(text: str) -> bool:
     """Whether the text is a number as a model would write one."""
-    return _NUMBER_TEXT.fullmatch(text) is not None
+    return len(text) < 5000 and _NUMBER_TEXT.fullmatch(text) is not None
 
 
 class NotJson(Exception):
@@ -47,43 +55,58 @@ class Token(str):
     __slots__ = ()
 
 
-def read_json(text: str, *, exact: bool = False) -> tuple[Any, tuple[Repair, ...]]:
+def read_json(text: str, *, exact: bool = False, decoding: Decoding = "repair") -> tuple[Any, tuple[Repair, ...]]:
     """What the text says, and the repair it took; blank text is an empty object (spec 4.1.1). Raises ``NotJson``.
 
     With ``exact``, a fraction that a float cannot hold comes as a ``Decimal``. Lone surrogates are replaced.
     """
     if not text or text.isspace():
         return {}, ()
+    text = text.removeprefix(_BYTE_ORDER_MARK)
+    value = _quickly(text, exact)
+    if value is not None and not isinstance(value, str):
+        return value, ()
     text = clean_text(text)
     number = _exact_number if exact else _float_number
     try:
         value = _loads(text, number)
     except NotJson as first:
-        return _repaired(text, number, first)
+        return _repaired(text, number, first, decoding)
     if isinstance(value, str):
-        return _repaired(text, number, NotJson("it is a piece of text"))
+        return _repaired(text, number, NotJson("it is a piece of text"), decoding)
     return value, ()
 
 
 def tokens_of(text: str) -> Any:
     """The same structure with numbers as ``Token``; ``None`` if the text is not JSON."""
     try:
-        return _loads(text, Token, Token)
+        return _loads(text.removeprefix(_BYTE_ORDER_MARK), Token, Token)
     except NotJson:
         return None
 
 
-def _repaired(text: str, number: Callable[[str], Any], first: NotJson) -> tuple[Any, tuple[Repair, ...]]:
-    repaired = _without_trailing_commas(_unwrapped(text.strip()))
-    if repaired == text.strip():
+# ---------------------------------------------------------------- repairs
+
+
+def _repaired(
+    text: str, number: Callable[[str], Any], first: NotJson, decoding: Decoding
+) -> tuple[Any, tuple[Repair, ...]]:
+    if decoding == "strict":
         raise first
-    try:
-        value = _loads(repaired, number)
-    except NotJson:
-        raise first from None
-    if isinstance(value, str):
-        raise first
-    return value, (Repair("", text, repaired),)
+    bare = text.strip()
+    attempts = [_without_trailing_commas(_unwrapped(bare))]
+    if decoding == "salvage" and (found := _only_object(bare)) is not None:
+        attempts.append(_without_trailing_commas(found))
+    for repaired in attempts:
+        if repaired == bare:
+            continue
+        try:
+            value = _loads(repaired, number)
+        except NotJson:
+            continue
+        if not isinstance(value, str):
+            return value, (Repair("", text, repaired),)
+    raise first
 
 
 def _unwrapped(text: str) -> str:
@@ -106,26 +129,67 @@ def _without_trailing_commas(text: str) -> str:
     return "".join([*parts, _TRAILING_COMMA.sub(r"\1", text[end:])])
 
 
+def _only_object(text: str) -> str | None:
+    """From the first brace to the last: one object or, if there are two or one is cut, no JSON at all."""
+    start, end = text.find("{"), text.rfind("}") + 1
+    if not 0 <= start < end:
+        return None
+    before, after = text[:start], text[end:]
+    is_part = "[" in before or "]" in after or _PROPERTY_NAME.search(before[-100:]) is not None
+    return None if is_part else text[start:end]
+
+
+# ---------------------------------------------------------------- parsing
+
+
+def _quickly(text: str, exact: bool) -> Any:
+    """The value of sound text; ``None`` for text that needs the careful way, or that says null."""
+    try:
+        value = (_exact_decoder if exact else _decoder).decode(text)
+    except (ValueError, RecursionError, NotJson):
+        return None
+    return value if text.count("[") + text.count("{") <= _DEPTH else None
+
+
 def _loads(text: str, number: Callable[[str], Any], whole: Callable[[str], Any] | None = None) -> Any:
     try:
         value = json.loads(text, parse_float=number, parse_int=whole or _whole_number, parse_constant=_no_constant)
     except RecursionError as error:
         raise NotJson("it is nested too deeply") from error
-    except ValueError as error:
-        raise NotJson(str(error)) from error
+    except json.JSONDecodeError as error:
+        raise NotJson(_reason(text, error)) from error
     if "\\u" in text or text.count("[") + text.count("{") > _DEPTH:
-        return _checked(value, 0)
+        return _checked(value, 1)
     return value
 
 
 def _checked(node: Any, depth: int) -> Any:
-    if depth > _DEPTH:
+    if isinstance(node, (dict, list)) and depth > _DEPTH:
         raise NotJson("it is nested too deeply")
     if is_object(node):
         return {clean_text(key): _checked(item, depth + 1) for key, item in node.items()}
     if is_array(node):
         return [_checked(item, depth + 1) for item in node]
     return clean_text(node) if type(node) is str else node
+
+
+def _reason(text: str, error: json.JSONDecodeError) -> str:
+    start, place = text.lstrip()[:20], f"at character {error.pos + 1}"
+    if start.startswith("```"):
+        return "it is in a Markdown fence; send the bare object"
+    if start[:1] not in '{["' and not start[:1].isdigit():
+        return f"it begins with {json.dumps(start, ensure_ascii=False)}; send a bare object"
+    if error.msg.startswith("Unterminated string") or error.pos >= len(text.rstrip()):
+        return "it ends too early, as if cut off"
+    if error.msg == "Extra data":
+        return f"it goes on after its end ({place})"
+    if error.msg.startswith("Expecting property name"):
+        return f"a property name in double quotes is missing {place}"
+    if error.msg.startswith("Invalid control character"):
+        return f"a control character {place} has to be escaped, such as a line break as \\n"
+    if error.msg.startswith("Invalid"):
+        return f"the escape {place} is none that JSON has"
+    return f"something else is expected {place}"
 
 
 def _no_constant(name: str) -> NoReturn:
@@ -147,7 +211,16 @@ def _float_number(token: str) -> float:
 
 def _exact_number(token: str) -> float | Decimal:
     number = _float_number(token)
-    exact = Decimal(token)
+    if len(token) <= 16 and "e" not in token and "E" not in token:
+        return number  # up to 15 digits survive in a float
+    try:
+        exact = Decimal(token)
+    except InvalidOperation:  # an exponent of twenty digits
+        exact = Decimal(0) if re.match(r"-?[0.]+[eE]", token) else Decimal(1)
     if number == 0 and exact != 0:
         raise NotJson(f"the number {token[:20]} is too small")
     return number if Decimal(repr(number)) == exact else exact
+
+
+_decoder = msgspec.json.Decoder()
+_exact_decoder = msgspec.json.Decoder(float_hook=_exact_number)

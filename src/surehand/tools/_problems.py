@@ -3,37 +3,91 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import islice
 from typing import Any, TypeAlias
 
 from ._json_text import is_array, is_object
 
-__all__ = ["Path", "Problem", "describe", "explain", "located", "show_path"]
+__all__ = ["Path", "Problem", "Step", "describe", "explain", "located", "show_path"]
 
 Path: TypeAlias = tuple[str | int, ...]
+Step: TypeAlias = tuple[bool, str | int]
 
 _ABSENT: Any = object()
-_TYPE_NAMES = {
-    "int_type": "an integer", "int_parsing": "an integer", "int_from_float": "an integer", "float_type": "a number",
-    "float_parsing": "a number", "bool_type": "true or false", "bool_parsing": "true or false",
-    "string_type": "text", "list_type": "an array", "tuple_type": "an array", "set_type": "an array",
-    "frozen_set_type": "an array", "dict_type": "an object", "model_type": "an object",
-    "model_attributes_type": "an object", "dataclass_type": "an object", "decimal_type": "a number",
-    "decimal_parsing": "a number", "finite_number": "a finite number", "none_required": "null",
+_MISSING = ("missing", "missing_argument", "missing_keyword_only_argument", "missing_positional_only_argument")
+_UNKNOWN = ("extra_forbidden", "unexpected_keyword_argument", "unexpected_positional_argument")
+_NOT_CONVERTIBLE = "not convertible"
+_OUT_OF_RANGE = "out of range"
+
+_TYPES = {
+    "an integer": ("int_type", "int_parsing", "int_parsing_size"),
+    "a number": ("float_type", "float_parsing", "decimal_type", "decimal_parsing"),
+    "true or false": ("bool_type", "bool_parsing"),
+    "text": ("string_type", "string_sub_type", "string_unicode", "bytes_type", "url_type"),
+    "an array": (
+        "list_type", "tuple_type", "set_type", "frozen_set_type", "iterable_type", "iteration_error",
+    ),
+    "an object": (
+        "dict_type", "mapping_type", "model_type", "model_attributes_type", "dataclass_type", "dataclass_exact_type",
+        "arguments_type",
+    ),
+    "null": ("none_required",),
+    "base64 text": ("bytes_invalid_encoding",),
+    "a UUID": ("uuid_type", "uuid_parsing"),
+    "JSON text": ("json_type", "json_invalid"),
 }  # fmt: skip
+_TYPE_OF = {kind: name for name, kinds in _TYPES.items() for kind in kinds}
+
+# What is said of the other kinds: the sort of problem, and what was expected, filled in from pydantic's context.
+_SAID: dict[str, tuple[str, str]] = {
+    "int_from_float": ("non-integer value", "an integer"),
+    "single_character": (_NOT_CONVERTIBLE, "a single character"),
+    "finite_number": (_OUT_OF_RANGE, "a finite number"),
+    "greater_than": (_OUT_OF_RANGE, "more than {gt}"),
+    "greater_than_equal": (_OUT_OF_RANGE, "at least {ge}"),
+    "less_than": (_OUT_OF_RANGE, "less than {lt}"),
+    "less_than_equal": (_OUT_OF_RANGE, "at most {le}"),
+    "multiple_of": (_OUT_OF_RANGE, "a multiple of {multiple_of}"),
+    "decimal_max_digits": (_OUT_OF_RANGE, "at most {max_digits} digits"),
+    "decimal_max_places": (_OUT_OF_RANGE, "at most {decimal_places} digits after the point"),
+    "decimal_whole_digits": (_OUT_OF_RANGE, "at most {whole_digits} digits before the point"),
+    "string_too_short": (_OUT_OF_RANGE, "a text of at least {min_length} characters"),
+    "string_too_long": (_OUT_OF_RANGE, "a text of at most {max_length} characters"),
+    "bytes_too_short": (_OUT_OF_RANGE, "at least {min_length} bytes"),
+    "bytes_too_long": (_OUT_OF_RANGE, "at most {max_length} bytes"),
+    "too_short": (_OUT_OF_RANGE, "at least {min_length} items"),
+    "too_long": (_OUT_OF_RANGE, "at most {max_length} items"),
+    "string_pattern_mismatch": ("", "a text that matches the pattern {pattern}"),
+    "uuid_version": ("", "a UUID of version {expected_version}"),
+    "enum": ("not a valid enum value", "{expected}"),
+    "literal_error": ("not a valid enum value", "{expected}"),
+    "union_tag_not_found": ("", "an object whose {discriminator} says which kind it is"),
+    "union_tag_invalid": ("not a valid enum value", "an object with one of {expected_tags} as its {discriminator}"),
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One complaint: its kind in pydantic's words, where it is in the data, and how to tell the model."""
+    """One complaint: its kind in pydantic's words, where it is in the data, and how to tell the model.
+
+    ``trouble`` is the sort of problem (spec 4.2.3). ``route`` is the path with the members of unions that were tried
+    in between: each step says whether it is a key of the data.
+    """
 
     kind: str
     path: Path
     received: Any
     expected: str
     context: dict[str, Any]
+    trouble: str = ""
+    route: tuple[Step, ...] = ()
+
+
+# ---------------------------------------------------------------- in words
 
 
 def explain(problems: Sequence[Problem], most: int = 20) -> str:
@@ -41,7 +95,7 @@ def explain(problems: Sequence[Problem], most: int = 20) -> str:
     places: dict[Path, list[Problem]] = {}
     for problem in problems:
         places.setdefault(problem.path, []).append(problem)
-    clauses = [_clause(path, here) for path, here in list(places.items())[:most]]
+    clauses = [_clause(path, here) for path, here in islice(places.items(), most)]
     left = len(places) - len(clauses)
     return "; ".join([*clauses, f"and {left} more"] if left else clauses)
 
@@ -49,14 +103,17 @@ def explain(problems: Sequence[Problem], most: int = 20) -> str:
 def _clause(path: Path, here: Sequence[Problem]) -> str:
     if here[0].received is _ABSENT:
         return f"{show_path(path)}: missing"
+    troubles = list(dict.fromkeys(problem.trouble for problem in here))
+    trouble = troubles[0] if len(troubles) == 1 else "none of the possible types"
     options = list(dict.fromkeys(problem.expected for problem in here))
     rest = [option.removeprefix("expected ") for option in options[1:]]
-    return f"{show_path(path)}: {' or '.join([options[0], *rest])}, received {describe(here[0].received)}"
+    wanted = " or ".join([options[0], *rest])
+    return f"{show_path(path)}: {trouble + ': ' if trouble else ''}{wanted}, received {describe(here[0].received)}"
 
 
 def show_path(path: Sequence[str | int]) -> str:
     """``("order", "items", 2, "qty")`` as ``order.items[2].qty``."""
-    parts = [f"[{key}]" if isinstance(key, int) else f".{key}" for key in path]
+    parts = [f"[{key}]" if isinstance(key, int) else f".{_cut(key)}" for key in path]
     return "".join(parts).removeprefix(".")
 
 
@@ -68,50 +125,88 @@ def describe(value: Any) -> str:
         case bool():
             return "true" if value else "false"
         case int() | float() | Decimal():
-            return f"the number {_cut(str(value))}"
+            return f"the number {_number(value)}"
         case str():
-            return f"the text {_cut(json.dumps(value, ensure_ascii=False))}"
+            return f"the text {_quoted(value)}"
         case _ if is_array(value):
             return f"an array of {len(value)}"
         case _ if is_object(value):
-            return f"an object with {_cut(', '.join(map(repr, value)), 60) or 'no properties'}"
+            return f"an object with {_cut(', '.join(map(_quoted, islice(value, 10))), 60) or 'no properties'}"
         case _:
-            return type(value).__name__
+            return "something else"
+
+
+def _number(value: float | Decimal) -> str:
+    if isinstance(value, int) and value.bit_length() > 500:  # its digits cost their square, and may be forbidden
+        return "of more than 100 digits"
+    return _cut(str(value))
+
+
+def _quoted(text: str) -> str:
+    return _cut(json.dumps(text[:41], ensure_ascii=False))
 
 
 def _cut(text: str, most: int = 40) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
+# ---------------------------------------------------------------- from pydantic's complaints
+
+
 def located(errors: Sequence[dict[str, Any]], data: Any) -> list[Problem]:
-    """The errors with their places in the data; names of union members, which pydantic mixes in, are left out."""
+    """The errors with their places in the data; names of union members, which pydantic mixes in, are no part of it."""
     return [_problem(error, data) for error in errors]
 
 
 def _problem(error: dict[str, Any], data: Any) -> Problem:
     kind, node = error["type"], data
+    route: list[Step] = []
     path: list[str | int] = []
-    for position, key in enumerate(error["loc"]):
-        is_last = position == len(error["loc"]) - 1
-        if is_object(node) and key in node:
+    location = error["loc"]
+    last = len(location) - 1
+    for position, key in enumerate(location):
+        is_key = True
+        if is_object(node) and key in node and not (position == last and _is_of_a_member(error, node, key)):
             node = node[str(key)]
         elif is_array(node) and isinstance(key, int) and key < len(node):
             node = node[key]
-        elif is_last and kind in ("missing", "missing_argument", "missing_keyword_only_argument"):
+        elif position == last and kind in _MISSING:
             node = _ABSENT
         else:
-            continue
-        path.append(key)
-    return Problem(kind, tuple(path), node, _expected(error, node), error.get("ctx", {}))
+            is_key = False
+        route.append((is_key, key))
+        if is_key:
+            path.append(key)
+    if last >= 0 and location[-1] == "[key]" and isinstance(error["input"], str):
+        node = error["input"]
+    trouble, expected = _said(error, node)
+    if last >= 0 and location[-1] == "[key]":
+        kind, expected = "key", f"{expected} as its name"  # of the name, so nothing that a value could be made of
+    return Problem(kind, tuple(path), node, expected, error.get("ctx", {}), trouble, tuple(route))
 
 
-def _expected(error: dict[str, Any], received: Any) -> str:
-    kind, message = error["type"], str(error["msg"])
-    if kind in ("int_type", "int_from_float") and isinstance(received, (float, Decimal)):
-        return "expected an integer, but it has a fraction"
-    if kind in _TYPE_NAMES:
-        return f"expected {_TYPE_NAMES[kind]}"
-    if kind in ("extra_forbidden", "unexpected_keyword_argument"):
-        return "there is no such property"
-    message = message.removeprefix("Value error, ")
-    return message.replace("Input should be", "expected", 1) if message.startswith("Input should be") else message
+def _is_of_a_member(error: dict[str, Any], node: dict[str, Any], key: Any) -> bool:
+    """Whether the last step is the name of a union's member, and the object has a property of that name by chance."""
+    return type(error["input"]) is dict and type(node[key]) is not dict and error["type"] not in _MISSING
+
+
+def _said(error: dict[str, Any], received: Any) -> tuple[str, str]:
+    kind = error["type"]
+    if kind == "int_type" and isinstance(received, (float, Decimal)):
+        kind = "int_from_float"
+    if kind in _TYPE_OF:
+        return _NOT_CONVERTIBLE, f"expected {_TYPE_OF[kind]}"
+    if kind in _UNKNOWN:
+        return "", "there is no such property"
+    if kind in _SAID:
+        trouble, template = _SAID[kind]
+        context = {key: _cut(str(value), 300) for key, value in error.get("ctx", {}).items()}
+        return trouble, "expected " + template.format_map(context)
+    return "", _in_our_words(str(error["msg"]))
+
+
+def _in_our_words(message: str) -> str:
+    """Complaints of users' validators, and the rare ones of pydantic, without the phrases it puts around them."""
+    message = re.sub(r"^(Value error|Assertion failed), ", "", message)
+    message = re.sub(r"^Input should be\b", "expected", message)
+    return _cut(re.sub(r"\bInput\b", "the value", message), 300)

@@ -6,95 +6,246 @@ import enum
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeAlias
 
+from .._codec import to_json
+from ..errors import UserError
 from ._json_text import NotJson, Token, is_array, is_number_text, is_object, read_json, tokens_of
-from ._problems import Path, Problem, show_path
+from ._problems import Path, Problem, Step, show_path
 from ._schema import ArgumentsSchema
 from ._tool import Repair
 
-__all__ = ["fix"]
+__all__ = ["Written", "beyond_repair", "fix", "fix_quietly", "schema_echo"]
 
 _NOTHING: Any = object()
 _SCHEMA_WORDS = {"properties", "type", "required", "additionalProperties"}
 
 
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """What a place becomes; ``_NOTHING`` if its property is left out."""
+
+    path: Path
+    before: Any
+    after: Any
+
+
+_Changes: TypeAlias = list[_Change]
+
+
 def fix(
-    data: dict[str, Any], problems: Sequence[Problem], schema: ArgumentsSchema, text: str
+    data: dict[str, Any], problems: Sequence[Problem], schema: ArgumentsSchema, written: Written
 ) -> tuple[dict[str, Any], tuple[Repair, ...] | None]:
     """The data with failing places repaired, and what was done; ``None`` when one of the places cannot be.
 
-    A null for a parameter that has a default counts as absent and is no repair (spec 3.6.1).
+    In a union, the places are repaired for the first member for which all of them can be.
     """
-    if (unwrapped := _schema_echo(data, problems, schema)) is not None:
-        return unwrapped, (Repair("", data, unwrapped),)
-    places: dict[Path, list[Problem]] = {}
-    for problem in problems:
-        places.setdefault(problem.path, []).append(problem)
-    written = _Written(text)
-    changes: dict[Path, Any] = {}
-    for path, here in places.items():
-        if _is_absent_default(path, here[0].received, schema):
-            changes[path] = _NOTHING
-            continue
-        # In a union the complaints of one member may be beyond repair while another's are not.
-        found = (_repaired(problem, schema, written) for problem in here)
-        after = next((value for value in found if value is not _NOTHING), _NOTHING)
-        if after is not _NOTHING:
-            changes[path] = after
+    if all(problem.kind == "missing" for problem in problems) and (inner := schema_echo(data, schema)) is not None:
+        written.enter("properties")
+        return inner, (Repair("", data, inner),)
+    changes = _resolved(problems, lambda problem: _change(problem, schema, written))
     if not changes:
         return data, None
-    made = (
-        Repair(show_path(path), places[path][0].received, after)
-        for path, after in changes.items()
-        if after is not _NOTHING
+    made = tuple(
+        Repair(show_path(change.path), change.before, change.after) for change in changes if not _is_quiet(change)
     )
-    return _changed(data, changes), tuple(made)
+    return _changed(data, changes), made
 
 
-def _is_absent_default(path: Path, received: Any, schema: ArgumentsSchema) -> bool:
-    return received is None and len(path) == 1 and path[0] in schema.defaulted
+def fix_quietly(
+    data: dict[str, Any], problems: Sequence[Problem], schema: ArgumentsSchema, written: Written
+) -> dict[str, Any] | None:
+    """The data with what needs no repair, though pydantic refuses it; ``None`` if there is no such place.
+
+    A null for what has a default counts as absent (spec 3.6.1), and 2.0 is an integer in JSON schema.
+    """
+    if not any(problem.received is None or isinstance(problem.received, (float, Decimal)) for problem in problems):
+        return None
+    changes = _resolved(problems, lambda problem: _quiet_change(problem, schema, written))
+    return _changed(data, changes) if changes else None
 
 
-def _schema_echo(data: dict[str, Any], problems: Sequence[Problem], schema: ArgumentsSchema) -> dict[str, Any] | None:
+def beyond_repair(problems: Sequence[Problem], schema: ArgumentsSchema, written: Written) -> list[Problem]:
+    """The problems that no repair settles; all of them if each could be settled by itself."""
+    settled = {problem.path for problem in problems if _change(problem, schema, written) is not None}
+    return [problem for problem in problems if problem.path not in settled] or list(problems)
+
+
+def schema_echo(data: dict[str, Any], schema: ArgumentsSchema) -> dict[str, Any] | None:
     """The inner object, when the model wrapped its arguments as ``{"properties": {…}}``."""
     inner = data.get("properties")
-    is_echo = "properties" not in schema.names and set(data) <= _SCHEMA_WORDS
-    return inner if is_echo and is_object(inner) and all(problem.kind == "missing" for problem in problems) else None
+    if "properties" in schema.names or not is_object(inner) or not set(data) <= _SCHEMA_WORDS:
+        return None
+    is_schema = all(is_object(value) and "type" in value for value in inner.values())
+    return inner if inner and not is_schema else None
 
 
-def _changed(data: dict[str, Any], changes: Mapping[Path, Any]) -> dict[str, Any]:
+# ---------------------------------------------------------------- which places
+
+
+@dataclass(slots=True)
+class _Node:
+    """A place in the data, or what a member of a union says about it."""
+
+    problems: list[Problem] = field(default_factory=list[Problem])
+    keys: list[_Node] = field(default_factory=list["_Node"])
+    members: list[_Node] = field(default_factory=list["_Node"])
+    found: _Changes | None = None
+
+
+def _resolved(problems: Sequence[Problem], change: Callable[[Problem], _Change | None]) -> _Changes | None:
+    """The changes that settle the problems; ``None`` if there are none."""
+    if all(is_key for problem in problems for is_key, _ in problem.route):
+        return _together([None if (made := change(problem)) is None else [made] for problem in problems])
+    nodes = _tree(problems)
+    for node in reversed(nodes):  # children come after their parents
+        node.found = _settled(node, change)
+    return nodes[0].found
+
+
+def _tree(problems: Sequence[Problem]) -> list[_Node]:
+    nodes = [_Node()]
+    by_route: dict[tuple[int, Step], int] = {}
+    for problem in problems:
+        at = 0
+        for step in problem.route:
+            if (at, step) not in by_route:
+                by_route[at, step] = len(nodes)
+                nodes.append(_Node())
+                (nodes[at].keys if step[0] else nodes[at].members).append(nodes[-1])
+            at = by_route[at, step]
+        nodes[at].problems.append(problem)
+    return nodes
+
+
+def _settled(node: _Node, change: Callable[[Problem], _Change | None]) -> _Changes | None:
+    inside = _together([child.found for child in node.keys]) if node.keys else None
+    if inside is not None:
+        return inside
+    # A member that takes the value with changes inside of it comes before one that wants another kind of value.
+    ways = [child.found for child in node.members if child.found is not None]
+    deep = [
+        way for way, child in zip(ways, (c for c in node.members if c.found is not None), strict=True) if child.keys
+    ]
+    if ways:
+        return (deep or ways)[0]
+    made = (change(problem) for problem in node.problems)
+    return next(([one] for one in made if one is not None), None)
+
+
+def _together(parts: list[_Changes | None]) -> _Changes | None:
+    changes: _Changes = []
+    for part in parts:
+        if part is None:
+            return None
+        changes += part
+    return changes or None
+
+
+def _changed(data: dict[str, Any], changes: _Changes) -> dict[str, Any]:
     """A copy with the changes; what a path leads through is copied once, however many changes are in it."""
-    copies: dict[Path, Any] = {(): data.copy()}
-
-    def copy_at(path: Path) -> Any:
-        if path not in copies:
-            parent = copy_at(path[:-1])
-            copies[path] = parent[path[-1]] = parent[path[-1]].copy()
-        return copies[path]
-
-    for path in sorted(changes, key=len, reverse=True):
-        parent = copy_at(path[:-1])
-        if changes[path] is _NOTHING:
-            del parent[path[-1]]
+    root = data.copy()
+    copies: dict[int, Any] = {id(root): root}
+    for change in changes:
+        node: Any = root
+        for key in change.path[:-1]:
+            child = node[key]
+            if id(child) not in copies:
+                node[key] = child = child.copy()
+                copies[id(child)] = child
+            node = child
+        if change.after is _NOTHING:
+            node.pop(change.path[-1], None)
         else:
-            parent[path[-1]] = changes[path]
-    root: dict[str, Any] = copies[()]
+            node[change.path[-1]] = change.after
     return root
 
 
-def _repaired(problem: Problem, schema: ArgumentsSchema, written: _Written) -> Any:
+# ---------------------------------------------------------------- one place
+
+
+def _is_quiet(change: _Change) -> bool:
+    if change.after is _NOTHING:
+        return True
+    return isinstance(change.before, (float, Decimal)) and isinstance(change.after, (int, float))
+
+
+def _change(problem: Problem, schema: ArgumentsSchema, written: Written) -> _Change | None:
+    if (quiet := _quiet_change(problem, schema, written)) is not None:
+        return quiet
     if problem.kind == "enum":
-        return _member(schema.enums.get(str(problem.context.get("expected"))), problem.received)
-    repair = _BY_KIND.get(problem.kind)
-    return _NOTHING if repair is None else repair(problem.received, problem.path, written)
+        after = _member(schema.enums.get(str(problem.context.get("expected"))), problem.received)
+    else:
+        repair = _BY_KIND.get(problem.kind)
+        after = _NOTHING if repair is None or not problem.path else repair(problem.received, problem.path, written)
+    return None if after is _NOTHING else _Change(problem.path, problem.received, after)
+
+
+def _quiet_change(problem: Problem, schema: ArgumentsSchema, written: Written) -> _Change | None:
+    received, after = problem.received, _NOTHING
+    if received is None:
+        return _Change(problem.path, None, _NOTHING) if _is_optional(problem.path, schema) else None
+    if isinstance(received, (float, Decimal)):
+        if problem.kind in ("int_type", "int_from_float"):
+            after = _as_int(received, problem.path, written)
+        elif problem.kind in ("float_type", "float_parsing"):
+            after = _as_float(received, problem.path, written)
+    return None if after is _NOTHING else _Change(problem.path, received, after)
+
+
+def _is_optional(path: Path, schema: ArgumentsSchema) -> bool:
+    """Whether a property may be left out there, whichever member of a union its object is read as."""
+    if len(path) == 1:
+        return path[0] in schema.defaulted
+    root = schema.json_schema or {}
+    options = [root]
+    for key in path[:-1]:
+        options = [inner for option in options for inner in _inside(option, key, root)]
+    objects = [option for option in options for option in _members(option, root) if _takes_objects(option)]
+    return (
+        bool(path)
+        and bool(objects)
+        and all(
+            path[-1] in option.get("properties", ()) and path[-1] not in option.get("required", ())
+            for option in objects
+        )
+    )
+
+
+def _takes_objects(schema: dict[str, Any]) -> bool:
+    return "properties" in schema or schema.get("type", "object") == "object"
+
+
+def _inside(schema: dict[str, Any], key: str | int, root: dict[str, Any]) -> list[dict[str, Any]]:
+    found: list[Any] = []
+    for option in _members(schema, root):
+        if isinstance(key, int):
+            first = option.get("prefixItems", ())
+            found.append(first[key] if key < len(first) else option.get("items"))
+        else:
+            found.append(option.get("properties", {}).get(key, option.get("additionalProperties")))
+    return [option for option in found if is_object(option)]
+
+
+def _members(schema: dict[str, Any], root: dict[str, Any]) -> list[dict[str, Any]]:
+    waiting, found = [schema], list[dict[str, Any]]()
+    while waiting:
+        option = waiting.pop()
+        if "$ref" in option:
+            waiting.append(root.get("$defs", {}).get(str(option["$ref"]).rsplit("/", 1)[-1], {}))
+        elif "anyOf" in option:
+            waiting.extend(option["anyOf"])
+        else:
+            found.append(option)
+    return found
 
 
 # ---------------------------------------------------------------- one cell each
 
 
-def _as_int(value: Any, path: Path, written: _Written) -> Any:
+def _as_int(value: Any, path: Path, written: Written) -> Any:
     if isinstance(value, float):
         value = written.at(path) or repr(value)
     if not isinstance(value, (str, Decimal)) or not is_number_text(str(value)):
@@ -104,41 +255,52 @@ def _as_int(value: Any, path: Path, written: _Written) -> Any:
     return whole if number == whole else _NOTHING
 
 
-def _as_float(value: Any, path: Path, written: _Written) -> Any:
-    if not isinstance(value, (str, Decimal)) or not is_number_text(str(value)):
+def _as_float(value: Any, path: Path, written: Written) -> Any:
+    if not isinstance(value, (str, Decimal)) or (isinstance(value, str) and not is_number_text(value)):
         return _NOTHING
     number = float(value)
     return number if math.isfinite(number) else _NOTHING
 
 
-def _as_bool(value: Any, path: Path, written: _Written) -> Any:
+def _as_decimal(value: Any, path: Path, written: Written) -> Any:
+    return Decimal(value.strip()) if isinstance(value, str) and is_number_text(value) else _NOTHING
+
+
+def _as_bool(value: Any, path: Path, written: Written) -> Any:
     lowered = value.lower() if isinstance(value, str) else None
     return {"true": True, "false": False}.get(lowered or "", _NOTHING)
 
 
-def _as_text(value: Any, path: Path, written: _Written) -> Any:
+def _as_text(value: Any, path: Path, written: Written) -> Any:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (int, float, Decimal)):
         return written.at(path) or str(value)
     if isinstance(value, (list, dict)):
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+        return _compact(value)
     return _NOTHING
 
 
-def _as_array(value: Any, path: Path, written: _Written) -> Any:
-    return _decoded(value, list)
+def _compact(value: Any) -> str:
+    try:
+        return to_json(value).decode()
+    except UserError:  # integers of more than 64 bits
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
 
 
-def _as_object(value: Any, path: Path, written: _Written) -> Any:
-    return _decoded(value, dict)
+def _as_array(value: Any, path: Path, written: Written) -> Any:
+    return _decoded(value, list, written)
 
 
-def _decoded(value: Any, kind: type) -> Any:
+def _as_object(value: Any, path: Path, written: Written) -> Any:
+    return _decoded(value, dict, written)
+
+
+def _decoded(value: Any, kind: type, written: Written) -> Any:
     if not isinstance(value, str) or not value.strip():
         return _NOTHING
     try:
-        found, _ = read_json(value)
+        found, _ = read_json(value, exact=written.exact, decoding="strict")  # once, and nothing else
     except NotJson:
         return _NOTHING
     return found if isinstance(found, kind) else _NOTHING
@@ -159,34 +321,47 @@ def _member(kind: type[enum.Enum] | None, value: Any) -> Any:
     return next(iter(found.values())) if len(found) == 1 else _NOTHING
 
 
-class _Written:
-    """The numbers of a text as the model wrote them; the text is read again only when one is asked for."""
+class Written:
+    """The numbers of a text as the model wrote them; the text is read again only when one is asked for.
 
-    def __init__(self, text: str) -> None:
+    ``exact`` tells whether fractions that a float cannot hold are kept as decimals.
+    """
+
+    def __init__(self, text: str, exact: bool) -> None:
+        self.exact = exact
         self._text = text
+        self._below: list[str] = []
         self._root: Any = _NOTHING
 
+    def enter(self, key: str) -> None:
+        """Paths lead on from that property from now on."""
+        self._below.append(key)
+
     def at(self, path: Path) -> str | None:
-        """The number at that place, if it can still be found."""
+        """The number at that place, if it can still be found; text on the way is read as JSON."""
         if self._root is _NOTHING:
             self._root = tokens_of(self._text)
-        node = self._root
-        for key in path:
+        node, parent, last = self._root, dict[Any, Any](), ""
+        for key in (*self._below, *path):
+            if type(node) is str:
+                node = parent[last] = tokens_of(node)
             if is_object(node) and key in node:
-                node = node[str(key)]
+                parent, last, node = node, key, node[str(key)]
             elif is_array(node) and isinstance(key, int) and key < len(node):
-                node = node[key]
+                parent, last, node = node, key, node[key]
             else:
                 return None
         return str(node) if isinstance(node, Token) else None
 
 
-_BY_KIND: dict[str, Callable[[Any, Path, _Written], Any]] = {
+_BY_KIND: Mapping[str, Callable[[Any, Path, Written], Any]] = {
     "int_type": _as_int,
     "int_parsing": _as_int,
     "int_from_float": _as_int,
     "float_type": _as_float,
     "float_parsing": _as_float,
+    "decimal_type": _as_decimal,
+    "decimal_parsing": _as_decimal,
     "bool_type": _as_bool,
     "bool_parsing": _as_bool,
     "string_type": _as_text,

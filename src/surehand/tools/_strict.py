@@ -11,19 +11,19 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ._json_text import is_number_text
-
 __all__ = ["Strictness", "strict_arguments"]
 
-# A number as text: pydantic would take it as seconds since the epoch where a date is wanted.
-_SECONDS_TEXT = re.compile(r"\s*[+-]?\d+(\.\d*)?\s*")
+# What a text needs to be a date, a time or a duration; pydantic would take a number as seconds since the epoch.
+_ISO: dict[str, tuple[re.Pattern[str], str]] = {
+    "date": (re.compile(r"\s*\d{4}-"), "a date as ISO 8601 text, such as 2031-05-03"),
+    "time": (re.compile(r"\s*\d\d:"), "a time as ISO 8601 text, such as 10:30:00"),
+    "datetime": (re.compile(r"\s*\d{4}-"), "a date and time as ISO 8601 text, such as 2031-05-03T10:00:00Z"),
+    "timedelta": (re.compile(r"\s*[+-]?P"), "a duration as ISO 8601 text, such as P1DT2H or PT30M"),
+}
+_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
-# Types whose values are the same whether read straight from the text or from parsed data.
-_EXACT = {
-    "str", "bytes", "bool", "int", "float", "none", "uuid", "date", "time", "datetime", "timedelta", "enum", "literal",
-    "url", "multi-host-url", "list", "tuple", "set", "frozenset", "dict", "nullable", "union", "default",
-    "typed-dict", "definition-ref", "dataclass", "missing-sentinel",
-}  # fmt: skip
+# Types without a rule here whose values are the same whether read straight from the text or from parsed data.
+_EXACT = {"bytes", "none", "url", "multi-host-url", "definition-ref", "missing-sentinel"}
 
 
 @dataclass(slots=True)
@@ -77,25 +77,46 @@ def _strict_float(schema: Any, seen: Strictness) -> Any:
     return {**schema, "strict": schema.get("strict", True), "allow_inf_nan": False}
 
 
+def _text(schema: Any, seen: Strictness) -> Any:
+    if schema.get("min_length") != 1 or schema.get("max_length") != 1:
+        return schema
+    # A complaint of its own: a number is no character, while it is a text as it is written.
+    return {
+        "type": "custom-error", "schema": schema, "custom_error_type": "single_character",
+        "custom_error_message": "expected a single character",
+    }  # fmt: skip
+
+
+class _OtherKind:
+    """Stands in for a value of another kind, so that pydantic makes its usual complaint."""
+
+
+_OTHER_KIND = _OtherKind()
+
+
 def _decimal(schema: Any, seen: Strictness) -> Any:
     seen.loses_digits = True
-    return _checked(schema, _refuse_odd_numbers)
-
-
-def _refuse_odd_numbers(value: Any) -> Any:
-    if isinstance(value, str) and not is_number_text(value):
-        raise ValueError("expected a number")
-    return value
+    return _checked(schema, lambda value: _OTHER_KIND if isinstance(value, (str, bool)) else value)
 
 
 def _iso_only(schema: Any, seen: Strictness) -> Any:
-    return _checked(schema, _refuse_numbers)
+    pattern, wanted = _ISO[schema["type"]]
+
+    def check(value: Any) -> Any:
+        if not isinstance(value, str) or pattern.match(value) is None:
+            raise ValueError(f"expected {wanted}")
+        return value
+
+    return _checked(schema, check)
 
 
-def _refuse_numbers(value: Any) -> Any:
-    if isinstance(value, (int, float)) or (isinstance(value, str) and _SECONDS_TEXT.fullmatch(value)):
-        raise ValueError("expected ISO 8601 text, such as 2031-05-03 or 2031-05-03T10:00:00Z")
-    return value
+def _uuid(schema: Any, seen: Strictness) -> Any:
+    def check(value: Any) -> Any:
+        if not isinstance(value, str) or _UUID.fullmatch(value) is None:
+            raise ValueError("expected a UUID, such as 123e4567-e89b-12d3-a456-426614174000")
+        return value
+
+    return _checked(schema, check)
 
 
 def _enum(schema: Any, seen: Strictness) -> Any:
@@ -108,13 +129,6 @@ def _literal(schema: Any, seen: Strictness) -> Any:
     return _of_members(schema, [getattr(member, "value", member) for member in schema["expected"]])
 
 
-class _NoMember:
-    """Stands in for a value of another kind, so that pydantic makes its usual complaint."""
-
-
-_NO_MEMBER = _NoMember()
-
-
 def _of_members(schema: Any, members: list[Any]) -> Any:
     # 1, 1.0, true and "1" are one value to pydantic where an int is among the members.
     if not any(isinstance(member, (int, float)) for member in members):
@@ -123,7 +137,7 @@ def _of_members(schema: Any, members: list[Any]) -> Any:
     def check(value: Any) -> Any:
         if not isinstance(value, (bool, int, float, str)):
             return value
-        return value if any(_kind(member) is _kind(value) and member == value for member in members) else _NO_MEMBER
+        return value if any(_kind(member) is _kind(value) and member == value for member in members) else _OTHER_KIND
 
     return _checked(schema, check)
 
@@ -142,11 +156,34 @@ def _checked(schema: Any, check: Callable[[Any], Any]) -> Any:
 def _inside(*keys: str) -> Callable[[Any, Strictness], Any]:
     def rule(schema: Any, seen: Strictness) -> Any:
         changed = {key: _strict(schema[key], seen) for key in keys if key in schema}
-        if schema["type"] in ("list", "set", "frozenset", "dict") and len(changed) < len(keys):
+        if schema["type"] in ("list", "set", "frozenset") and len(changed) < len(keys):
             seen.takes_anything = True
         return {**schema, **changed}
 
     return rule
+
+
+def _dict(schema: Any, seen: Strictness) -> Any:
+    if "values_schema" not in schema:
+        seen.takes_anything = True
+        return schema
+    changed = {**schema, "values_schema": _strict(schema["values_schema"], seen)}
+    if "keys_schema" in schema:
+        changed["keys_schema"] = _key(schema["keys_schema"], seen)
+    return changed
+
+
+def _key(schema: Any, seen: Strictness) -> Any:
+    """Keys are text in JSON and must be converted, but what is no number or date as text is none as a key."""
+    match schema["type"]:
+        case "float":
+            return {**schema, "allow_inf_nan": False}
+        case "date" | "time" | "datetime" | "timedelta" | "uuid":
+            return _strict(schema, seen)
+        case "nullable" | "default" | "function-after":
+            return {**schema, "schema": _key(schema["schema"], seen)}
+        case _:
+            return schema
 
 
 def _generator(schema: Any, seen: Strictness) -> Any:
@@ -214,12 +251,15 @@ _RULES: dict[str, Callable[[Any, Strictness], Any]] = {
     "date": _iso_only,
     "time": _iso_only,
     "datetime": _iso_only,
+    "timedelta": _iso_only,
+    "uuid": _uuid,
+    "str": _text,
     "enum": _enum,
     "literal": _literal,
     "list": _inside("items_schema"),
     "set": _inside("items_schema"),
     "frozenset": _inside("items_schema"),
-    "dict": _inside("values_schema"),  # keys are text in JSON and must be converted
+    "dict": _dict,
     "nullable": _inside("schema"),
     "default": _inside("schema"),
     "function-after": _inside("schema"),
