@@ -15,7 +15,8 @@ from typing import Any, NoReturn, Protocol
 from .._codec import clean_text, to_json
 from ..errors import ToolArgumentsError, UserError
 from ._json_text import NotJson, is_array, is_object, read_json
-from ._problems import Problem, describe, explain, located
+from ._problems import Problem, describe, located
+from ._refusals import misfit, not_an_object, refused
 from ._repairs import Written, beyond_repair, fix, fix_quietly, schema_echo
 from ._schema import ArgumentsSchema, ValidationError, problems_of
 from ._tool import Decoding, Repair
@@ -156,26 +157,13 @@ class _SlowDecoder:
         except ValidationError:
             raise
         except Exception as error:  # raised by a validator in the user's own type
-            message = f"The arguments of {self.tool!r} were refused: {type(error).__name__}: {error}"
-            raise ToolArgumentsError(_short(message)) from error
+            raise ToolArgumentsError(refused(self.tool, f"{type(error).__name__}: {error}")) from error
 
     def _refuse(self, problems: list[Problem], cause: ValidationError) -> NoReturn:
-        message = f"The arguments of {self.tool!r} do not fit: {explain(problems)}.{self._wanted()}"
-        raise ToolArgumentsError(_short(message)) from cause
+        raise ToolArgumentsError(misfit(self.tool, problems, self.schema.json_schema)) from cause
 
     def _not_json(self, reason: str) -> str:
-        return _short(f"The arguments of {self.tool!r} are not a JSON object: {reason}.{self._wanted()}")
-
-    def _wanted(self) -> str:
-        schema = self.schema.json_schema
-        if schema is None:
-            return " It takes no arguments: send {}."
-        required = schema.get("required", ())
-        parts = [
-            f"{name}: {_kind(entry)}{'' if name in required else ' (optional)'}"
-            for name, entry in schema["properties"].items()
-        ]
-        return f" Expected {{{', '.join(parts)}}}."
+        return not_an_object(self.tool, reason, self.schema.json_schema)
 
 
 class _Sent:
@@ -189,26 +177,11 @@ class _Sent:
         self.repairs = repairs
 
 
-def _kind(entry: dict[str, Any]) -> str:
-    if "anyOf" in entry:
-        return " or ".join(dict.fromkeys(_kind(option) for option in entry["anyOf"]))
-    if "enum" in entry or "const" in entry:
-        return "one of " + ", ".join(map(repr, entry.get("enum", [entry.get("const")])))
-    if "$ref" in entry:
-        return "object"
-    return str(entry.get("format") or entry.get("type") or "any value")
-
-
 def _text_of(data: dict[str, Any]) -> str | bytes:
     try:
         return to_json(data)
     except UserError:  # integers of more than 64 bits
         return json.dumps(data, ensure_ascii=False, default=str)
-
-
-def _short(text: str) -> str:
-    text = clean_text(text)
-    return text if len(text) <= 1000 else text[:999] + "…"
 
 
 def _has_decimal(node: Any) -> bool:
