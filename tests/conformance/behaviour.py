@@ -7,28 +7,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from .kinds import FIELDS
+
 __all__ = ["BEHAVIOURS", "Planned", "compact", "neutral_object", "planned"]
 
 # What a behaviour may say.
 BEHAVIOURS = frozenset(
     {
         *("steps", "sleep_ms", "attributes", "throw", "error_result", "image_url", "content_text", "contents"),
-        *("self_ref", "count", "echo", "return", "return_null"),
+        *("self_ref", "opaque", "optional", "count", "echo", "return", "return_null"),
     }
 )
-
-# Fields of the classes that scenarios name, in the order in which they are written.
-OBJECTS: dict[str, tuple[str, ...]] = {
-    "Person": ("name", "age", "address", "tags"),
-    "Address": ("city", "zip"),
-}
 
 
 @dataclass(frozen=True)
 class Planned:
     """What one execution does: sleeps, then raises ``error`` or gives something of that ``kind``."""
 
-    kind: str  # throw, text, null, json, contents, error_result, cyclic
+    kind: str  # throw, text, null, json, contents, error_result, cyclic, opaque
     value: Any = None
     attributes: Mapping[str, Any] = field(default_factory=dict)
     sleep: float = 0.0
@@ -42,7 +38,7 @@ def compact(value: Any) -> str:
 def neutral_object(returns: str, value: Any) -> Any:
     """The value with every field of its declared class."""
     if returns.startswith("object:") and isinstance(value, dict):
-        return {name: value.get(name) for name in OBJECTS[returns.removeprefix("object:")]}
+        return {name: value.get(name) for name in FIELDS[returns.removeprefix("object:")]}
     return value
 
 
@@ -71,6 +67,10 @@ def _made(tool: Mapping[str, Any], behaviour: Mapping[str, Any], number: int, ar
         return Planned("contents", behaviour["contents"])
     if behaviour.get("self_ref"):
         return Planned("cyclic")
+    if behaviour.get("opaque"):
+        return Planned("opaque")
+    if "optional" in behaviour:
+        return Planned("null") if behaviour["optional"] is None else Planned("json", behaviour["optional"])
     if behaviour.get("count"):
         return Planned("text", f"{name}#{number}")
     if behaviour.get("echo"):

@@ -57,7 +57,9 @@ def _behaviours(scenario: Scenario) -> Iterator[tuple[dict[str, Any], dict[str, 
 
 def _gives_nothing_to_read(scenario: Scenario) -> bool:
     return any(
-        behaviour.get("self_ref") or (tool["kind"] != "method" and behaviour.get("return_null"))
+        behaviour.get("self_ref")
+        or behaviour.get("opaque")
+        or (tool["kind"] != "method" and behaviour.get("return_null"))
         for tool, behaviour in _behaviours(scenario)
     )
 
@@ -76,6 +78,10 @@ def _undo_fails(scenario: Scenario) -> bool:
 
 def _has(*keys: str) -> Callable[[Scenario], bool]:
     return lambda scenario: any(scenario.config.get(key) is not None for key in keys)
+
+
+def _takes_arguments(scenario: Scenario) -> bool:
+    return any(tool.get("params") for tool in scenario.tools)
 
 
 RULES = (
@@ -106,8 +112,15 @@ RULES = (
     ),
     Rule(
         "D-8",
-        "a required argument that is missing is an error whatever its type; null says that there are no arguments",
-        lambda scenario: any(tool.get("params") for tool in scenario.tools),
+        "one table for arguments at every level: what is required must be there, whatever its type; JSON for text; "
+        "containers inside of text; no silent zeros and cut fractions; null says that there are no arguments",
+        _takes_arguments,
+    ),
+    Rule(
+        "D-9",
+        "numbers keep every digit as written, or are refused when they are beyond a float; strings are never altered "
+        "by repairs, and a whole object in quotes is read as JSON says it",
+        _takes_arguments,
     ),
     Rule(
         "D-10",
@@ -154,6 +167,22 @@ RULES = (
         "D-34",
         "one table of defaults for all: whatever the body of a programmatic tool raises goes through it",
         _programmatic_error,
+    ),
+    Rule("D-36", "the texts true and false, in any case, are booleans", _takes_arguments),
+    Rule(
+        "4.1.2",
+        "arguments are one JSON object: text behind it is not passed over in silence, a byte order mark before it is",
+        _takes_arguments,
+    ),
+    Rule(
+        "3.4.9",
+        "a Python parameter is optional by its default or its type, so the two cannot contradict (spec 3.4.9)",
+        _takes_arguments,
+    ),
+    Rule(
+        "5.1",
+        "the value decides how it reads, not what was declared around it: text is text, and nothing is null (spec 5.1)",
+        lambda scenario: scenario.kind == "returns",
     ),
     Rule(
         "D-35",

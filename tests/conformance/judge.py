@@ -13,11 +13,12 @@ from typing import Any
 from surehand import ReturnBehavior
 from surehand.policies import returns_immediately
 
+from .alone import normal_alone, observe_alone, promised_alone
 from .deviations import RULES, Rule, numbers_for
 from .modes import observe
 from .normal import normal
 from .promise import promise
-from .scenario import Vector
+from .scenario import ALONE, Vector
 
 __all__ = ["Case", "difference"]
 
@@ -47,6 +48,7 @@ class Pinned:
 
     rule: Rule
     diff: list[str]
+    cases: int  # how many of the vector's cases it changes; a vector about a service is one case
 
 
 class Case:
@@ -62,19 +64,25 @@ class Case:
 
     @cached_property
     def _promised(self) -> dict[str, Any]:
-        return promise(self.scenario, self._active)
+        return self._promise(self._active)
+
+    def _promise(self, on: frozenset[str]) -> dict[str, Any]:
+        alone = self.scenario.kind in ALONE
+        return normal_alone(self.scenario, promised_alone(self.scenario, on)) if alone else promise(self.scenario, on)
 
     @cached_property
     def pinned(self) -> list[Pinned]:
         """The deviations that change this vector, each with what it changes given all the others."""
-        if self.scenario.kind != "service":
+        if self.scenario.kind not in ("service", *ALONE):
             return []
         found: list[Pinned] = []
         for rule in RULES:
             if rule.number in self._active:
-                without = promise(self.scenario, self._active - {rule.number})
-                diff = difference(without, self._promised, "without", f"with {rule.number}")
-                found += [Pinned(rule, diff)] if diff else []
+                without = self._promise(self._active - {rule.number})
+                before, after = self._by_case(without), self._by_case(self._promised)
+                diff = difference(before, after, "without", f"with {rule.number}")
+                changed = sum(before[case] != after[case] for case in after)
+                found += [Pinned(rule, diff, changed if self.scenario.kind in ALONE else 1)] if diff else []
         return found
 
     def failure(self, mode: str) -> list[str]:
@@ -82,9 +90,34 @@ class Case:
         try:
             if self.scenario.kind == "should_return_immediately":
                 return difference(self.vector.expected, self._table(), "recorded", "ours")
-            return self._failure(mode)
+            return self._failure_alone(mode) if self.scenario.kind in ALONE else self._failure(mode)
         except Exception:  # a scenario that this runner cannot play is a failure with a reason, not the end of the run
             return traceback.format_exc().splitlines()
+
+    def _failure_alone(self, mode: str) -> list[str]:
+        recorded = self._by_case(normal_alone(self.scenario, self.vector.expected))
+        ours = self._by_case(normal_alone(self.scenario, observe_alone(self.scenario, mode)))
+        again, promised = self._by_case(self._promise(frozenset())), self._by_case(self._promised)
+        why: list[str] = []
+        for case in {**recorded, **ours}:
+            # A case that the model of the reference does not know passes only if we do what was recorded.
+            is_known = case in recorded and recorded[case] == again.get(case)
+            wanted = promised if is_known else recorded
+            if case in recorded and wanted[case] == ours.get(case):
+                continue
+            if not is_known:
+                why += ["no rule explains this: the model of the reference does not say what was recorded"]
+                why += difference({case: recorded.get(case)}, {case: again.get(case)}, "recorded", "model")
+            why += difference({case: wanted.get(case)}, {case: ours.get(case)}, "promised", "ours")
+        return why
+
+    def _by_case(self, value: Mapping[str, Any]) -> dict[str, Any]:
+        if self.scenario.kind not in ALONE:
+            return dict(value)
+        if "cases" not in value:
+            return {"the tool": value}
+        texts = self.scenario.raw["cases"]
+        return {f"case {number} {json.dumps(texts[number])}": case for number, case in enumerate(value["cases"])}
 
     def _failure(self, mode: str) -> list[str]:
         recorded = normal(self.scenario, self.vector.expected, mode)

@@ -88,6 +88,7 @@ def _error_policy(config: Mapping[str, Any], trace: Trace) -> ErrorPolicy:
 
 def _handler(event: str, does: Mapping[str, Any], trace: Trace) -> Any:
     def handle(error: BaseException, context: ErrorContext) -> Any:
+        trace.errors[context.call.id] = error
         raw = None if context.raw_error is None else error_of(context.raw_error)
         trace.note(event, tool=context.call.name, id=context.call.id, error=error_of(error), raw_error=raw)
         if "throw" in does:

@@ -11,7 +11,7 @@ from .live import Player, build, settle
 from .record import Trace, error_of, exception_of, execution_of, message_of, result_of
 from .scenario import Scenario
 
-__all__ = ["observe"]
+__all__ = ["drive", "observe"]
 
 
 def observe(scenario: Scenario, mode: str) -> dict[str, Any]:
@@ -114,3 +114,29 @@ def _register(scenario: Scenario, stream: Any, trace: Trace) -> list[str]:
     else:
         stream.on_error(failed)
     return finished
+
+
+# ---------------------------------------------------------------- one run to its end
+
+
+def drive(agent: Any, mode: str) -> None:
+    """One run of the agent in that mode."""
+    if mode == "run":
+        agent.run("go")
+    elif mode == "stream":
+        with agent.stream("go") as stream:
+            for _ in stream:
+                pass
+            _ = stream.result
+    else:
+        asyncio.run(_drive_async(agent, mode))
+
+
+async def _drive_async(agent: Any, mode: str) -> None:
+    if mode == "arun":
+        await agent.arun("go")
+        return
+    async with agent.astream("go") as stream:
+        async for _ in stream:
+            pass
+        _ = stream.result

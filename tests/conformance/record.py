@@ -213,6 +213,7 @@ class Trace:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self.events: list[dict[str, Any]] = []
+        self.errors: dict[str | None, BaseException] = {}  # what handlers were given, by the id of the call
 
     def note(self, event: str, **fields: Any) -> None:
         with self._lock:

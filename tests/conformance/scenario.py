@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from .behaviour import BEHAVIOURS
+from .kinds import kind_of, unknown_types
 
-__all__ = ["MODES", "VECTORS", "Scenario", "Vector", "modes_of", "read_vectors", "why_not_judged"]
+__all__ = ["ALONE", "MODES", "VECTORS", "Scenario", "Vector", "modes_of", "read_vectors", "why_not_judged"]
 
 VECTORS = Path(__file__).parent / "vectors"
 MODES = ("run", "arun", "stream", "astream")
 
+ALONE = ("coercion", "returns")  # kinds of scenarios about one tool alone
 _ORDER = {"spec": 1, "map": 2}
 DEFAULT_RETURN_TYPE = "Result<String>"
 
@@ -51,6 +53,8 @@ class Scenario:
     @cached_property
     def tools(self) -> list[dict[str, Any]]:
         """In the order in which the reference registers them: objects, then programmatic tools, then maps."""
+        if "tool" in self.raw:
+            return [self.raw["tool"]]
         return sorted(self.raw.get("tools") or [], key=lambda tool: _ORDER.get(tool["kind"], 0))
 
     @cached_property
@@ -115,7 +119,7 @@ def modes_of(scenario: Scenario) -> tuple[str, ...]:
     A stream with callbacks is run in both streaming modes. Anything else is run in all four: a run has one trace
     and one result, whether or not somebody takes its events.
     """
-    if scenario.kind != "service":
+    if scenario.kind not in ("service", *ALONE):
         return ("call",)
     return MODES[2:] if scenario.streams else MODES
 
@@ -126,8 +130,11 @@ _RESULT = re.compile(r"(Result<String>|TokenStream)(\+\w+)*")
 
 def why_not_judged(scenario: Scenario) -> str | None:
     """Why this scenario cannot be judged yet, as the name of its group; nothing when it can."""
-    if scenario.kind not in ("service", "should_return_immediately"):
+    if scenario.kind not in ("service", "should_return_immediately", *ALONE):
         return f"kind {scenario.kind!r}"
+    if scenario.kind in ALONE:
+        unknown = sorted(_unknown_words_alone(scenario))
+        return f"this runner does not know {unknown[0]!r}" if unknown else None
     if scenario.config.get("tool_search") is not None:
         return "tool search"
     if scenario.config.get("providers"):
@@ -136,6 +143,31 @@ def why_not_judged(scenario: Scenario) -> str | None:
         return "return types other than Result<String> and TokenStream"
     unknown = sorted(_unknown_words(scenario))
     return f"this runner does not know {unknown[0]!r}" if unknown else None
+
+
+_ALONE = frozenset({"name", "about", "kind", "tool", "cases"})
+_TOOL = frozenset({"kind", "name", "description", "params", "returns", "returnBehavior", "behaviour"})
+_PARAM = frozenset({"name", "type", "required", "default", "description"})
+_SHOWN_AS = frozenset({"content", "contents", "image", "opaque", "self_ref", "optional", "void"})
+
+
+def _unknown_words_alone(scenario: Scenario) -> Iterator[str]:
+    tool = scenario.raw["tool"]
+    yield from set(scenario.raw) - _ALONE
+    yield from set(tool) - _TOOL
+    yield from {tool["kind"]} - {"method"}
+    for param in tool.get("params") or []:
+        yield from set(param) - _PARAM
+        yield from unknown_types(kind_of(param["type"]))
+        if param["type"].startswith("inject:"):
+            yield param["type"]  # nobody says what a tool that is called alone would get
+    if scenario.kind == "returns":
+        behaviour = tool.get("behaviour") or {}
+        yield from set(behaviour) - BEHAVIOURS
+        if tool.get("returns", "string") not in _SHOWN_AS:
+            yield from unknown_types(kind_of(tool["returns"]))
+        if "raw" in (behaviour.get("contents") or [{}])[0]:
+            yield "raw"  # contents behind something else: the recorded system's text for those is its own
 
 
 _CONFIG = frozenset(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from . import coercion
+from .reading import ABSENT, Refused
 from .scenario import Scenario
 
 __all__ = [
@@ -246,65 +246,10 @@ def decoded(
     on: frozenset[str],
 ) -> tuple[str | None, dict[str, Any]]:
     """What is wrong with the arguments, if anything, and the arguments by parameter."""
-    found = _parsed(text)
-    if found is None:
-        if "D-8" not in on:
-            return "<arguments are null>", {}
-        found = {}
-    if not isinstance(found, dict):
-        return "<arguments do not fit>", {}
-    arguments: dict[str, Any] = {}
-    for param in tool.get("params") or []:
-        name, kind = param["name"], param["type"]
-        if kind.startswith("inject:"):
-            arguments[name] = memory_id if kind == "inject:memory_id" else parameters
-            continue
-        value = found.get(name)
-        if value is None:
-            if param.get("required", True) and (kind in _PRIMITIVE or "D-8" in on):
-                return "<arguments do not fit>", {}
-            arguments[name] = param.get("default")
-            continue
-        fits, arguments[name] = _coerced(kind, value)
-        if not fits:
-            return "<arguments do not fit>", {}
-    return None, arguments
-
-
-_PRIMITIVE = {"int8", "int16", "int32", "int64", "float32", "float64", "bool"}
-_NOT_JSON = object()
-
-
-def _parsed(text: str | None) -> Any:
-    if text is None or not text.strip():
-        return {}
-    for attempt in (text, _repaired(text)):
-        try:
-            return json.loads(attempt)
-        except ValueError:
-            continue
-    return _NOT_JSON
-
-
-def _repaired(text: str) -> str:
-    bare = re.sub(r"^\s*\"|\"\s*$", "", text).replace('\\"', '"')
-    return re.sub(r",\s*([}\]])", r"\1", bare)
-
-
-def _coerced(kind: str, value: Any) -> tuple[bool, Any]:
-    kind = kind.removesuffix("?")
-    if kind == "string":
-        if isinstance(value, bool):
-            return True, str(value).lower()
-        return True, value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
-    if not kind.startswith("int"):
-        return True, value
-    if isinstance(value, bool):
-        return False, None
+    params = tool.get("params") or []
     try:
-        number = float(value)
-        exact = int(value) if isinstance(value, int) else int(number)
-    except (TypeError, ValueError, OverflowError):
-        return False, None
-    bits = int(kind.removeprefix("int") or 32)
-    return number == exact and -(2 ** (bits - 1)) <= exact < 2 ** (bits - 1), exact
+        arguments = coercion.decoded(params, text, on)
+    except Refused as refused:
+        return "<arguments are null>" if refused.kind == ABSENT else "<arguments do not fit>", {}
+    injected = {"inject:memory_id": memory_id, "inject:invocation_params": parameters}
+    return None, {param["name"]: injected.get(param["type"], arguments.get(param["name"])) for param in params}

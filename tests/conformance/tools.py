@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-import decimal
+import datetime
 import itertools
+import json
 import threading
 import time
+import uuid
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 from enum import Enum
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import Field
+from pydantic import TypeAdapter
 
 from surehand import (
     ImageContent,
@@ -27,33 +30,14 @@ from surehand import (
     tool,
     undoes,
 )
-from surehand.tools._signature import MemoryId
 
 from .behaviour import planned
+from .binder import float32
+from .kinds import MEMBERS, Kind, class_of, hint_of, kind_of
 from .record import Trace, exception_of, object_of
 from .scenario import Scenario
 
 __all__ = ["Toolbox"]
-
-
-class Color(Enum):
-    RED = "RED"
-    GREEN = "GREEN"
-    blue = "blue"
-
-
-@dataclasses.dataclass
-class Address:
-    city: str
-    zip: Annotated[int, Field(ge=-(2**31), lt=2**31)] | None = None
-
-
-@dataclasses.dataclass
-class Person:
-    name: str
-    age: Annotated[int, Field(ge=-(2**31), lt=2**31)]
-    address: Address | None = None
-    tags: list[str] | None = None
 
 
 class SelfRef:
@@ -63,45 +47,15 @@ class SelfRef:
         self.self = self
 
 
-def _bounded(bits: int) -> Any:
-    return Annotated[int, Field(ge=-(2 ** (bits - 1)), lt=2 ** (bits - 1))]
+class Opaque:
+    """An object without anything that can be read from outside."""
 
 
-_TYPES: dict[str, Any] = {
-    "string": str,
-    "bool": bool,
-    "int8": _bounded(8),
-    "int16": _bounded(16),
-    "int32": _bounded(32),
-    "int64": _bounded(64),
-    "bigint": int,
-    "float32": float,
-    "float64": float,
-    "decimal": decimal.Decimal,
-    "any": Any,
-    "map": dict[str, Any],
-    "enum:Color": Color,
-    "object:Person": Person,
-    "object:Address": Address,
-    "inject:memory_id": Annotated[Any, MemoryId],
-    "inject:invocation_params": Parameters,
-    "void": None,
-}
 _BEHAVIORS = {
     "TO_LLM": ReturnBehavior.TO_MODEL,
     "IMMEDIATE": ReturnBehavior.IMMEDIATE,
     "IMMEDIATE_IF_LAST": ReturnBehavior.IMMEDIATE_IF_LAST,
 }
-
-
-def type_of(name: str) -> Any:
-    """The Python type that a scenario's neutral type name stands for."""
-    if name.endswith("?"):
-        return type_of(name[:-1]) | None
-    for outer, made in (("list", list), ("set", set)):
-        if name.startswith(f"{outer}<"):
-            return made[type_of(name[len(outer) + 1 : -1])]  # type: ignore[index]
-    return _TYPES.get(name, Any)
 
 
 class Toolbox:
@@ -136,7 +90,7 @@ class Toolbox:
 
     def _method(self, described: Mapping[str, Any]) -> Callable[..., Any]:
         def body(**arguments: Any) -> Any:
-            shown = {name: _shown(arguments[name]) for name in (p["name"] for p in described.get("params") or [])}
+            shown = _shown_arguments(described, arguments)
             self._in_turn(arguments.get("ctx"))
             self._trace.note("tool_invoked", tool=described["name"], args=shown)
             return self._perform(described, shown)
@@ -145,8 +99,9 @@ class Toolbox:
         hints = {param["name"]: _hint(param) for param in params}
         if self._scenario.config.get("stagger_ms"):
             hints["ctx"] = ToolContext[Any]
-        optional = [param["name"] for param in params if not param.get("required", True)]
-        function = function_with(described["name"], hints, optional, type_of(described.get("returns", "string")), body)
+        defaults = {param["name"]: _default(param) for param in params if _has_default(param)}
+        returns = hint_of(kind_of(described.get("returns", "string")))
+        function = function_with(described["name"], hints, defaults, returns, body)
         options = {"description": described.get("description"), "returns": _BEHAVIORS[described["returnBehavior"]]}
         return tool(name=described["name"], repeat="safe", **options)(function)
 
@@ -163,7 +118,7 @@ class Toolbox:
         name, style = described["name"], wanted["style"]
 
         def same_params(**arguments: Any) -> None:
-            shown = {param["name"]: _shown(arguments[param["name"]]) for param in described.get("params") or []}
+            shown = _shown_arguments(described, arguments)
             self._trace.note("compensate", tool=name, style=style, args=shown)
             self._undo(wanted)
 
@@ -176,11 +131,11 @@ class Toolbox:
         hints = {param["name"]: _hint(param) for param in described.get("params") or []}
         match style:
             case "same_params":
-                function = function_with(f"undo_{name}", hints, [], None, same_params)
+                function = function_with(f"undo_{name}", hints, {}, None, same_params)
             case "tool_execution":
-                function = function_with(f"undo_{name}", {"execution": ToolExecution[Any]}, [], None, tool_execution)
+                function = function_with(f"undo_{name}", {"execution": ToolExecution[Any]}, {}, None, tool_execution)
             case _:
-                function = function_with(f"undo_{name}", {"other_1": int, "other_2": int}, [], None, same_params)
+                function = function_with(f"undo_{name}", {"other_1": int, "other_2": int}, {}, None, same_params)
         return [undoes(wanted.get("for", name))(function)]
 
     def _undo(self, wanted: Mapping[str, Any]) -> None:
@@ -222,47 +177,93 @@ def _live(described: Mapping[str, Any], kind: str, value: Any) -> Any:
         case "error_result":
             return ToolResult.error(value)
         case "contents":
-            contents = [ImageContent(url=c["image_url"]) if "image_url" in c else TextContent(c["text"]) for c in value]
+            contents = [_content(each) for each in value]
             return contents[0] if described.get("returns") in ("image", "content") else contents
         case "cyclic":
             return SelfRef()
-        case "json" if described.get("returns") == "object:Person":
-            return Person(**value)
+        case "opaque":
+            return Opaque()
+        case "json" if str(described.get("returns")).startswith("object:"):
+            return class_of(described["returns"])(**value)
         case _:
             return value
 
 
+def _content(described: Mapping[str, Any]) -> Any:
+    if "image_url" in described:
+        return ImageContent(url=described["image_url"])
+    return TextContent(described["text"]) if "text" in described else described["raw"]
+
+
 def function_with(
-    name: str, hints: Mapping[str, Any], optional: list[str], returns: Any, body: Callable[..., Any]
+    name: str, hints: Mapping[str, Any], defaults: Mapping[str, Any], returns: Any, body: Callable[..., Any]
 ) -> Callable[..., Any]:
-    """A real function with parameters of these types; optional ones may be left out and are then ``None``."""
-    names = [f"{each}: hints[{each!r}]{' = None' if each in optional else ''}" for each in hints]
+    """A real function with parameters of these types and these defaults."""
+    names = [f"{each}: hints[{each!r}]{f' = defaults[{each!r}]' if each in defaults else ''}" for each in hints]
     taken = ("*, " + ", ".join(names)) if names else ""
     given = ", ".join(f"{each}={each}" for each in hints)
-    inside: dict[str, Any] = {"hints": hints, "returns": returns, "body": body}
+    inside: dict[str, Any] = {"hints": hints, "defaults": defaults, "returns": returns, "body": body}
     source = f"def {name}({taken}) -> returns:\n    return body({given})\n"
     exec(source, inside)  # the one way to make a function whose signature is known only now
     function: Callable[..., Any] = inside[name]
     return function
 
 
+def _has_default(param: Mapping[str, Any]) -> bool:
+    return not param["type"].startswith("inject:") and ("default" in param or not param.get("required", True))
+
+
+def _default(param: Mapping[str, Any]) -> Any:
+    """The default of a parameter: what its text says as a value of the type, or ``None`` if it is only optional."""
+    text, kind = param.get("default"), kind_of(param["type"])
+    if text is None:
+        return None
+    if kind.name.startswith("enum:"):
+        named = {member.casefold(): member for member in MEMBERS[kind.name.removeprefix("enum:")]}
+        return class_of(kind.name)[named[text.casefold()]]
+    value = text if kind.name in ("string", "char", "uuid") else json.loads(text)
+    return TypeAdapter(hint_of(kind)).validate_python(value)
+
+
 def _hint(param: Mapping[str, Any]) -> Any:
-    hint = type_of(param["type"])
-    return hint if param.get("required", True) or param["type"].startswith("inject:") else hint | None
+    hint = hint_of(kind_of(param["type"]))
+    needs_none = _has_default(param) and "default" not in param
+    return hint | None if needs_none else hint
 
 
 def _spec(described: Mapping[str, Any]) -> ToolSpec:
     return ToolSpec(described["name"], described.get("description"))
 
 
-def _shown(value: Any) -> Any:
+def _shown_arguments(described: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
+    params = described.get("params") or []
+    return {param["name"]: _shown(kind_of(param["type"]), arguments[param["name"]]) for param in params}
+
+
+def _shown(kind: Kind, value: Any) -> Any:
+    """The value in the words of the recordings."""
+    if kind.name == "optional":
+        return {"optional": _shown(kind.inside[0] if kind.inside else Kind("any"), value)}
+    if kind.name == "float32" and isinstance(value, float):
+        return float32(value)  # Python has no such type; the body gets the float of 64 bits
     match value:
         case Parameters():
             return dict(value)
         case Enum():
             return value.name
-        case set():
-            return sorted(value)
+        case Decimal():
+            return value
+        case uuid.UUID():
+            return str(value)
+        case datetime.date() | datetime.time():
+            return value.isoformat()
+        case list() | set():
+            inner = kind.inside[0] if kind.inside else Kind("any")
+            shown = [_shown(inner, item) for item in value]
+            return shown if isinstance(value, list) else sorted(shown, key=repr)
+        case dict():
+            values = kind.inside[1] if len(kind.inside) == 2 else Kind("any")
+            return {str(_shown(Kind("any"), key)): _shown(values, inner) for key, inner in value.items()}
         case _ if dataclasses.is_dataclass(value) and not isinstance(value, type):
             return dataclasses.asdict(value)
         case _:

@@ -10,7 +10,7 @@ from decimal import Decimal
 from itertools import islice
 from typing import Any, TypeAlias
 
-from ._json_text import is_array, is_object
+from ._json_text import is_array, is_number_text, is_object
 
 __all__ = ["Path", "Problem", "Step", "describe", "explain", "located", "show_path"]
 
@@ -185,6 +185,12 @@ def _problem(error: dict[str, Any], data: Any) -> Problem:
     return Problem(kind, tuple(path), node, expected, error.get("ctx", {}), trouble, tuple(route))
 
 
+def _has_fraction(value: Any) -> bool:
+    if isinstance(value, str):
+        return is_number_text(value) and (number := Decimal(value.strip())) != number.to_integral_value()
+    return isinstance(value, (float, Decimal))
+
+
 def _is_of_a_member(error: dict[str, Any], node: dict[str, Any], key: Any) -> bool:
     """Whether the last step is the name of a union's member, and the object has a property of that name by chance."""
     return type(error["input"]) is dict and type(node[key]) is not dict and error["type"] not in _MISSING
@@ -192,7 +198,7 @@ def _is_of_a_member(error: dict[str, Any], node: dict[str, Any], key: Any) -> bo
 
 def _said(error: dict[str, Any], received: Any) -> tuple[str, str]:
     kind = error["type"]
-    if kind == "int_type" and isinstance(received, (float, Decimal)):
+    if kind in ("int_type", "int_parsing") and _has_fraction(received):
         kind = "int_from_float"
     if kind in _TYPE_OF:
         return _NOT_CONVERTIBLE, f"expected {_TYPE_OF[kind]}"
