@@ -10,7 +10,7 @@ from typing import Any, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ._books import Run
+from ._books import Run, unshowable
 from ._codec import canonical
 from ._effects import Await, Core, Offload, RunBody, StreamBody, Thrown, told, unwrapped
 from ._ledger import Entry
@@ -27,9 +27,20 @@ from .errors import (
 from .events import ArgumentRepaired, ToolFinished, ToolProgress, ToolStarted
 from .messages import ToolCall, ToolMessage
 from .policies import ErrorHandler, tell_safely
-from .tools._tool import Absent, Happened, Outcome, Probe, Tool, ToolContext, ToolResult, Unknown
+from .tools._tool import (
+    Absent,
+    Happened,
+    Outcome,
+    Probe,
+    ReturnBehavior,
+    Tool,
+    ToolContext,
+    ToolExecution,
+    ToolResult,
+    Unknown,
+)
 
-__all__ = ["Ended", "Interrupted", "gave_up", "outcome_of"]
+__all__ = ["Ended", "Interrupted", "gave_up", "may_stay_lazy", "outcome_of", "shown"]
 
 
 class Interrupted(BaseException):
@@ -216,12 +227,30 @@ def _may_retry(tool: Tool, error: BaseException) -> bool:
 
 def _done(job: _Job, value: Any) -> Ended:
     try:
-        return job.ended(Outcome.DONE, job.tool.body.encode(value))
+        result = job.tool.body.encode(value)
+        if not (result.is_encoded or may_stay_lazy(job.run, job.tool)):
+            _ = result.contents  # whatever is wrong with it has to show here
+        return job.ended(Outcome.DONE, result)
     except Exception as error:
-        # The effect is real although nobody can read the value: it stays done, and can be undone.
-        what = f"{type(value).__name__} cannot be encoded"
-        text = f"Tool {job.call.name!r} did run, but its result cannot be shown: {what}. Do not repeat the call."
-        return job.ended(Outcome.DONE, replace(ToolResult.error(text), value=value), error)
+        return job.ended(Outcome.DONE, unshowable(job.call, value), error)
+
+
+def may_stay_lazy(run: Run, tool: Tool) -> bool:
+    """Whether nobody may ever read the result: its tool can end the run, and no memory keeps it (spec 5.2)."""
+    return tool.returns is ReturnBehavior.IMMEDIATE and run.memory is None
+
+
+async def shown(run: Run, execution: ToolExecution[Any]) -> tuple[ToolExecution[Any], BaseException | None]:
+    """The execution with its result encoded, now that the model will read it; and what was wrong with that."""
+    result, call = execution.result, execution.call
+    try:
+        _ = result.contents
+        return execution, None
+    except Exception as error:
+        tool = run.settings.tools[call.name]
+        job = _Job(run, tool, call, execution.key, execution.key, {}, entered=True)
+        ended = await _unshowable(job, job.ended(Outcome.DONE, unshowable(call, result.value), error), result.value)
+        return replace(execution, result=ended.result), ended.failure
 
 
 async def _after_error(job: _Job, error: BaseException) -> Ended:

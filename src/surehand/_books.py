@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -20,13 +20,14 @@ from .messages import (
     Message,
     SystemMessage,
     ToolCall,
+    ToolMessage,
     ToolSpec,
     Usage,
 )
 from .policies import EarlyStart, ErrorContext, ErrorPolicy, Limits, UndoPolicy
 from .tools._tool import Decoding, Outcome, Parameters, Tool, ToolContext, ToolExecution, ToolResult, UndoOutcome
 
-__all__ = ["Hooks", "PastRun", "Round", "Run", "Settings", "UndoReport"]
+__all__ = ["Hooks", "PastRun", "Round", "Run", "Settings", "UndoReport", "Unread", "read", "unshowable"]
 
 
 def _ignore(_: Any) -> None:
@@ -75,6 +76,33 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False):
     max_result: int | None
 
 
+class Unread(Struct, frozen=True, eq=False):
+    """Stands among a run's messages for one whose result nobody has asked for yet (spec 5.2)."""
+
+    execution: ToolExecution[Any]
+    call: ToolCall
+
+    @property
+    def message(self) -> ToolMessage:
+        """The message; what cannot be encoded is said in words, since the run is over and must not fail any more."""
+        try:
+            return self.execution.result.to_message(self.call)
+        except Exception:
+            return unshowable(self.call, self.execution.value).to_message(self.call)
+
+
+def read(messages: Sequence[Message | Unread]) -> tuple[Message, ...]:
+    """The messages, each of them encoded."""
+    return tuple(entry.message if isinstance(entry, Unread) else entry for entry in messages)
+
+
+def unshowable(call: ToolCall, value: Any) -> ToolResult:
+    """For a value that cannot be encoded: the effect is real, so the call stays done and can be undone."""
+    what = f"{type(value).__name__} cannot be encoded"
+    text = f"Tool {call.name!r} did run, but its result cannot be shown: {what}. Do not repeat the call."
+    return replace(ToolResult.error(text), value=value)
+
+
 class UndoReport:
     """What became of a run's effects, call by call (each a ``ToolExecution``), as known when it was asked for.
 
@@ -85,10 +113,10 @@ class UndoReport:
     """
 
     __slots__ = (
+        "_messages",
         "done",
         "executions",
         "failed_to_undo",
-        "messages",
         "no_undo",
         "run_id",
         "standing",
@@ -100,12 +128,12 @@ class UndoReport:
         self,
         run_id: str,
         executions: Sequence[ToolExecution[Any]],
-        messages: Sequence[Message],
+        messages: Sequence[Message | Unread],
         tools: Mapping[str, Tool],
     ) -> None:
         self.run_id = run_id
         self.executions = tuple(executions)
-        self.messages = tuple(messages)
+        self._messages = tuple(messages)
         self.done = tuple(e for e in executions if e.outcome is Outcome.DONE)
         self.undone = tuple(e for e in executions if e.undo is not None and e.undo.is_undone)
         self.failed_to_undo = tuple(e for e in executions if e.undo is not None and not e.undo.is_undone)
@@ -117,6 +145,11 @@ class UndoReport:
             for e in effects
             if e.outcome in (Outcome.DONE, Outcome.UNKNOWN) and (e.undo is None or not e.undo.is_undone)
         )
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """What the run added to the conversation."""
+        return read(self._messages)
 
     def _said(self) -> tuple[Any, ...]:
         return (self.done, self.undone, self.failed_to_undo, self.unknown, self.no_undo)
@@ -206,7 +239,7 @@ class Run(Struct, eq=False, kw_only=True):
     settings: Settings
     run_id: str
     history: Sequence[Message]  # what was said before, for runs without a memory
-    messages: list[Message]  # what this run adds to the conversation
+    messages: list[Message | Unread]  # what this run adds to the conversation; unread ones only once it has ended
     system: SystemMessage | None  # goes to the memory; without one it heads the history
     request_parameters: ChatParameters
     parallel: bool | int
@@ -242,6 +275,11 @@ class Run(Struct, eq=False, kw_only=True):
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _index: dict[str, int] = {}
     _late: dict[str, ToolResult] = {}
+
+    @property
+    def said(self) -> list[Message]:
+        """The messages of a run that goes on: the model is about to read them, so none is unread."""
+        return cast("list[Message]", self.messages)
 
     def check_cancelled(self) -> None:
         """A checkpoint (spec 12.2): raises ``RunCancelled`` once the token is cancelled."""

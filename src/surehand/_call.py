@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ._attempt import Ended, gave_up, outcome_of
+from ._attempt import Ended, gave_up, outcome_of, shown
 from ._books import Round, Run
 from ._checks import checked_call
 from ._codec import canonical
@@ -17,9 +17,10 @@ from ._undoing import undo_late
 from .errors import UserError
 from .events import ToolFinished
 from .messages import ToolCall
+from .tools._shorten import shortened
 from .tools._tool import Outcome, ToolContext, ToolExecution, ToolResult
 
-__all__ = ["execute"]
+__all__ = ["encode_rest", "execute"]
 
 
 async def execute(run: Run, round_: Round, slot: int) -> None:
@@ -38,7 +39,9 @@ async def execute(run: Run, round_: Round, slot: int) -> None:
     except BaseException as raised:
         failure = unwrapped(raised)
         ended = Ended(Outcome.NOT_RUN, gave_up(call), error=failure, failure=failure)
-    execution = ToolExecution(call, ended.result, key, ended.outcome, started, run.now())
+    most = run.settings.max_result if ended.tool is None else ended.tool.max_result or run.settings.max_result
+    result = shortened(ended.result, most)
+    execution = ToolExecution(call, result, key, ended.outcome, started, run.now())
     execution, late, homeless = _enter(run, execution, ended)
     if homeless is not None:
         await undo_late(run, homeless)
@@ -68,6 +71,17 @@ def _enter(run: Run, execution: ToolExecution[Any], ended: Ended) -> tuple[ToolE
     # The undo is given the key under which the service knows the effect.
     entry = Entry(tool, execution, arguments, run.context(execution.call, ended.same_as or execution.key))
     return execution, late, None if run.ledger.add(entry) else entry
+
+
+async def encode_rest(run: Run, round_: Round) -> None:
+    """Encode what is still lazy, now that the model will read it; a failure is that call's (spec 5.2)."""
+    for slot, record in list(round_.records.items()):
+        if record.result.is_encoded:
+            continue
+        round_.records[slot], failure = await shown(run, record)
+        run.record(round_.records[slot])
+        if failure is not None:
+            round_.failures.setdefault(slot, failure)
 
 
 # ---------------------------------------------------------------- hooks (spec 7.4)

@@ -9,7 +9,7 @@ import contextlib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ._books import PastRun, Round, Run
+from ._books import PastRun, Round, Run, Unread, read
 from ._effects import Drain, UseMemory
 from ._ledger import Entry
 from ._undoing import undo_entry
@@ -107,13 +107,14 @@ def book_round(run: Run, round_: Round) -> list[ToolExecution[Any]]:
     assert round_.message is not None
     records, messages = round_.records, run.messages
     executions: list[ToolExecution[Any]] = []
-    booked: list[Message] = [round_.message]
+    booked: list[Message | Unread] = [round_.message]
     places: dict[str, int] = {}
     for slot in round_.order:
         execution = records.get(slot) or _fill(run, round_, slot)
         executions.append(execution)
         places[execution.key] = len(messages) + len(booked)
-        booked.append(execution.result.to_message(round_.calls[slot]))
+        unread = Unread(execution, round_.calls[slot])
+        booked.append(unread.message if execution.result.is_encoded or run.memory is not None else unread)
     if len(executions) > 1:
         run.arrange([execution.key for execution in executions])
     # All of it or nothing: an interrupt in between must not leave half a round in history, nor the round twice.
@@ -185,7 +186,7 @@ async def _correct(run: Run, undone: Sequence[ToolExecution[Any]], why: str) -> 
         place = run.places.get(execution.key)
         if place is None:
             continue
-        old = run.messages[place]
+        (old,) = read([run.messages[place]])
         assert isinstance(old, ToolMessage)
         new = ToolMessage(old.call_id, old.tool_name, (TextContent(_truth(execution, why)),), True, old.attributes)
         run.messages[place] = new
@@ -225,7 +226,7 @@ def _replaced_from_the_end(view: Sequence[Message], changes: Sequence[tuple[Mess
 
 async def save(run: Run) -> None:
     """Bring to the memory what it does not have yet, as one batch (spec 7.10.3); without one, note what is settled."""
-    batch = run.messages[run.saved :]
+    batch = read(run.messages[run.saved :])
     if batch and run.memory is not None:
         if len(batch) == 1:
             await UseMemory(run.memory, "add", (batch[0],))

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from ._attempt import Interrupted
 from ._books import Round, Run
-from ._call import execute
+from ._call import encode_rest, execute
 from ._checks import checked_call, checked_response
 from ._effects import Await, CallModel, Core, RunTools, Shielded, UseMemory, told, unwrapped
 from ._giveup import book_round, give_up, save, undo_all, undo_some
@@ -111,7 +111,7 @@ async def _rounds(run: Run) -> Answer:
 
 
 async def _ask(run: Run) -> ChatResponse:
-    messages = (*run.history, *run.messages) if run.memory is None else await UseMemory(run.memory, "messages")
+    messages = (*run.history, *run.said) if run.memory is None else await UseMemory(run.memory, "messages")
     if not messages:
         raise UserError(f"memory={run.memory!r} gave {messages!r} as its messages; expected what was added, or a part")
     request = ChatRequest(tuple(messages), run.request_parameters)
@@ -291,6 +291,7 @@ async def _settle_round(run: Run, round_: Round) -> bool:
     """Book the round, undo if policy says so, save; gives whether the run ends here (spec 7.3, steps 6 to 11)."""
     if len(round_.calls) > len(round_.order):
         await _drop_orphans(run, round_)
+    ends = run.settings.may_end_early and await _may_end(run, round_)
     executions = book_round(run, round_)
     failed = [execution for execution in executions if execution.result.is_error]
     if failed:
@@ -310,11 +311,19 @@ async def _settle_round(run: Run, round_: Round) -> bool:
         _check_consecutive(run, round_, executions, failed)
         return False
     run.errors_in_a_row = 0
-    if not run.settings.may_end_early:
-        return False
-    tools = run.settings.tools
-    behaviors = [tools[e.call.name].returns if e.call.name in tools else ReturnBehavior.TO_MODEL for e in executions]
-    return returns_immediately(False, behaviors)
+    return ends
+
+
+async def _may_end(run: Run, round_: Round) -> bool:
+    """Whether the round ends the run unless something has failed; if not, the model will read what is still lazy."""
+    tools, records = run.settings.tools, [round_.records.get(slot) for slot in round_.order]
+    has_failed = any(record is None or record.result.is_error for record in records)
+    names = [round_.calls[slot].name for slot in round_.order]
+    behaviors = [tools[name].returns if name in tools else ReturnBehavior.TO_MODEL for name in names]
+    ends = returns_immediately(has_failed, behaviors)
+    if not ends:
+        await encode_rest(run, round_)
+    return ends
 
 
 async def _after_failures(run: Run, failed: list[ToolExecution[Any]]) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
+from functools import cached_property
 from typing import Any, Generic, cast
 
 from typing_extensions import TypeVar
 
-from ._books import Run, UndoReport
+from ._books import Run, UndoReport, read
 from ._giveup import run_of
 from ._loop import Answer, finished
 from .errors import UserError
@@ -49,11 +50,16 @@ class RunResult(Generic[OutputT]):
         self.immediate = answer.immediate
         self.response: ChatResponse = answer.response
         self.output: OutputT | None = None if answer.immediate else answer.response.message.text  # type: ignore[assignment]  # str, until typed outputs
-        self.messages: tuple[Message, ...] = tuple(run.messages)
+        self._messages = tuple(run.messages)
         self.executions: tuple[ToolExecution[Any], ...] = tuple(run.executions)
         self.intermediate: tuple[ChatResponse, ...] = tuple(run.intermediate)
         self.usage: Usage | None = run.usage
         self.pending: tuple[Any, ...] = ()
+
+    @cached_property
+    def messages(self) -> tuple[Message, ...]:
+        """What this run added to the conversation, from the user's message on."""
+        return read(self._messages)
 
     @property
     def finish_reason(self) -> FinishReason | None:

@@ -18,7 +18,7 @@ from ._options import ToolOptions
 from ._results import is_stream, make_encoder, returned_type
 from ._schema import build_schema
 from ._signature import MISSING, Parameter, Signature, read_signature
-from ._tool import Body, Tool, ToolContext, ToolResult
+from ._tool import Body, ReturnBehavior, Tool, ToolContext, ToolResult
 from ._undo import injected_value
 from ._values import ValueCodec
 
@@ -30,7 +30,15 @@ __all__ = ["FunctionBody", "build_tool", "function_tool"]
 class FunctionBody:
     """A function as the engine sees it: decodes, injects, calls, encodes."""
 
-    def __init__(self, function: Callable[..., Any], name: str, signature: Signature, descriptions: Mapping[str, str]):
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        name: str,
+        signature: Signature,
+        descriptions: Mapping[str, str],
+        *,
+        lazy: bool = False,
+    ) -> None:
         self.function = function
         self.signature = signature
         self.schema = build_schema(signature.visible, descriptions, f"tool {name!r}")
@@ -39,7 +47,7 @@ class FunctionBody:
         plain = plain_callable(function)
         self._is_generator = _any_wrapped(plain, lambda inner: isgeneratorfunction(inner) or isasyncgenfunction(inner))
         returns = returned_type(signature.returns, is_generator=self._is_generator)
-        self.encode: Callable[[Any], ToolResult] = make_encoder(name, returns)
+        self.encode: Callable[[Any], ToolResult] = make_encoder(name, returns, lazy=lazy)
         self.values = ValueCodec(returns)
         self._is_async = is_async_callable(plain) or isasyncgenfunction(plain)
         # An async function that says what it gives is believed; another one may give what has to be awaited again.
@@ -138,7 +146,8 @@ def function_tool(
     signature = read_signature(function, label, names)
     _check_kept(signature, options, label)
     doc = read_docstring(_doc_of(function))
-    body = FunctionBody(function, name, signature, doc.parameters)
+    lazy = options.returns is ReturnBehavior.IMMEDIATE
+    body = FunctionBody(function, name, signature, doc.parameters, lazy=lazy)
     if options.inline and options.timeout is not None and not body.is_async:
         raise UserError(f"{label}: inline=True cannot keep timeout={options.timeout!r}; remove one of them")
     description = (options.description or "").strip() or doc.description

@@ -49,10 +49,11 @@ def is_stream(hint: Any) -> bool:
     return (get_origin(hint) or hint) in _STREAMS
 
 
-def make_encoder(tool: str, hint: Any) -> Callable[[Any], ToolResult]:
+def make_encoder(tool: str, hint: Any, *, lazy: bool = False) -> Callable[[Any], ToolResult]:
     """The function that encodes this tool's values; raises ``ToolExecutionError`` for what cannot be encoded.
 
     ``hint`` is the declared type, ``MISSING`` if there is none: it decides what nothing means (spec 5.1, 5.3).
+    With ``lazy``, JSON is made when somebody asks for it, and then raises that (spec 5.2).
     """
     nothing = _SUCCESS if hint is MISSING or hint is None or hint is type(None) else _NULL
     declared = _declared_serializer(hint)
@@ -66,12 +67,12 @@ def make_encoder(tool: str, hint: Any) -> Callable[[Any], ToolResult]:
             return ToolResult((TextContent("true" if value else "false"),), value)
         if type(value) is int and -(1 << 63) < value < 1 << 63:
             return ToolResult((TextContent(str(value)),), value)
-        return _encoded(tool, value, declared)
+        return _encoded(tool, value, declared, lazy)
 
     return encode
 
 
-def _encoded(tool: str, value: Any, declared: Callable[[Any], bytes] | None) -> ToolResult:
+def _encoded(tool: str, value: Any, declared: Callable[[Any], bytes] | None, lazy: bool) -> ToolResult:
     if isinstance(value, ToolResult):
         return value
     if isinstance(value, _CONTENTS):
@@ -87,6 +88,8 @@ def _encoded(tool: str, value: Any, declared: Callable[[Any], bytes] | None) -> 
             f"the tool {tool!r} returned an exception ({type(value).__name__}) instead of raising it; raise it, or "
             "return ToolResult.error('…')"
         ) from value
+    if lazy:
+        return ToolResult.lazy(lambda: _json(tool, value, declared), value=value)
     return ToolResult((TextContent(_json(tool, value, declared)),), value)
 
 

@@ -146,6 +146,11 @@ class ToolResult(Struct, frozen=True):
         return self.given
 
     @property
+    def is_encoded(self) -> bool:
+        """Whether the contents are there, without a supplier being asked for them."""
+        return bool(self.given) or self.supplier is None
+
+    @property
     def text(self) -> str:
         """The single text; raises ``UserError`` unless the contents are exactly one text."""
         return text_of(self.contents)
