@@ -18,6 +18,7 @@ from surehand.tools._tool import ReturnBehavior, Tool, ToolContext, ToolResult
 from .helpers import context, one
 
 SPEC = ToolSpec("echo", "Echoes.", {"type": "object", "properties": {"x": {"type": "string"}}})
+WITHOUT_PARAMETERS = ToolSpec("echo", "Echoes.")
 
 
 def names(*objects: Any) -> list[str]:
@@ -257,14 +258,14 @@ def test_the_forms_of_an_executor_are_told_apart(
 
 
 @pytest.mark.parametrize("text", ["not json", '{"x": 1}', "", '{"x":'])
-def test_an_executor_gets_the_raw_call(text: str) -> None:
-    body = programmatic_tool(SPEC, blocking).body
+def test_an_executor_gets_the_raw_call_if_its_specification_has_no_parameters(text: str) -> None:
+    body = programmatic_tool(WITHOUT_PARAMETERS, blocking).body
     arguments, _ = body.decode(text)
     assert body.call(arguments, context(call=ToolCall("1", "echo", text))) == text
 
 
 def test_an_executors_arguments_are_readable_as_far_as_they_go() -> None:
-    decode = programmatic_tool(SPEC, blocking).body.decode
+    decode = programmatic_tool(WITHOUT_PARAMETERS, blocking).body.decode
     assert [decode(text)[0] for text in ('{"x": 1}', "", "null", "oops", "[1]")] == [
         {"x": 1}, {}, {}, {"": "oops"}, {"": [1]},
     ]  # fmt: skip

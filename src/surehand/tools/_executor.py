@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -12,21 +12,31 @@ from .._codec import clean_text
 from ..errors import UserError
 from ..messages import ToolCall, ToolSpec
 from ._json_text import NotJson, is_object, read_json
+from ._json_write import Rewritten
 from ._options import check_options
 from ._signature import MISSING
-from ._tool import Decoding, Repair, Repeat, ReturnBehavior, Tool, ToolContext, ToolResult, Undo
+from ._tool import Decoding, Repeat, ReturnBehavior, Tool, ToolContext, ToolResult, Undo
+
+if TYPE_CHECKING:
+    from ._decode import Decoded, Decoder  # loads pydantic
 
 __all__ = ["ExecutorBody", "executor_undo", "programmatic_tool"]
 
 
 class ExecutorBody:
-    """An executor as the engine sees it. It gets the raw call, so text that is no JSON object is no error here."""
+    """An executor as the engine sees it.
 
-    def __init__(self, executor: Any, name: str) -> None:
+    It gets the call as the model sent it: any text if the specification has no parameters, otherwise JSON that fits
+    them, as sent or, if that took repairs, as repaired.
+    """
+
+    def __init__(self, executor: Any, spec: ToolSpec) -> None:
         from ._results import make_encoder  # loads pydantic, which a program without such tools does not need
         from ._values import ValueCodec
 
+        name = spec.name
         self.executor = executor
+        self.decode: Decoder = _decode_any if spec.parameters is None else _checking(spec.parameters, name)
         self._blocking, self._awaitable = _forms(executor, name)
         self._offload = bool(getattr(executor, "offload", True))
         self.encode: Callable[[Any], ToolResult] = make_encoder(name, MISSING)
@@ -62,33 +72,43 @@ class ExecutorBody:
         """Always: the call is part of it."""
         return True
 
-    def decode(self, text: str, decoding: Decoding = "repair", /) -> tuple[dict[str, Any], tuple[Repair, ...]]:
-        """The object in the text as far as it can be read; otherwise the text itself, under an empty name."""
-        try:
-            found, repairs = read_json(text)
-        except NotJson:
-            return {"": clean_text(text)}, ()
-        if found is None:
-            return {}, repairs
-        return (found, repairs) if is_object(found) else ({"": found}, repairs)
-
     def call(self, arguments: dict[str, Any], context: ToolContext[Any] | None) -> Any:
         """What the executor gives; the awaitable form if it has no other."""
         form = self._awaitable if self._blocking is None else self._blocking
         assert form is not None
-        return form(_call_of(context), context)
+        return form(*_given(arguments, context))
 
     def call_async(self, arguments: dict[str, Any], context: ToolContext[Any] | None) -> Awaitable[Any]:
         """The awaitable form."""
         assert self._awaitable is not None
-        awaitable: Awaitable[Any] = self._awaitable(_call_of(context), context)
+        awaitable: Awaitable[Any] = self._awaitable(*_given(arguments, context))
         return awaitable
 
 
-def _call_of(context: ToolContext[Any] | None) -> ToolCall:
+def _given(arguments: dict[str, Any], context: ToolContext[Any] | None) -> tuple[ToolCall, ToolContext[Any]]:
+    """The call and the context for the executor; with the repaired text where the model's own does not fit."""
     if context is None:
         raise UserError("an executor needs a ToolContext, which carries the call")
-    return context.call
+    if isinstance(arguments, Rewritten):
+        context = replace(context, call=replace(context.call, arguments=arguments.text))
+    return context.call, context
+
+
+def _decode_any(text: str, decoding: Decoding = "repair", /) -> Decoded:
+    """The object in the text as far as it can be read; otherwise the text itself, under an empty name."""
+    try:
+        found, repairs = read_json(text, exact=True, decoding=decoding)
+    except NotJson:
+        return {"": clean_text(text)}, ()
+    if found is None:
+        return {}, repairs
+    return (found, repairs) if is_object(found) else ({"": found}, repairs)
+
+
+def _checking(parameters: Mapping[str, Any], name: str) -> Decoder:
+    from ._json_schema_decode import make_schema_decoder  # loads what tools without a schema do not need
+
+    return make_schema_decoder(parameters, name)
 
 
 def _forms(executor: Any, name: str) -> tuple[Callable[..., Any] | None, Callable[..., Any] | None]:
@@ -137,7 +157,7 @@ def programmatic_tool(
     from ._function import build_tool  # loads pydantic
 
     options = check_options(given, f"tool {spec.name!r}")
-    body = ExecutorBody(executor, spec.name)
+    body = ExecutorBody(executor, spec)
     made = build_tool(spec, body, options)
     return made if undo is None else replace(made, undo=executor_undo(undo, made, undo_timeout))
 

@@ -42,9 +42,7 @@ def _wanted(schema: Mapping[str, Any] | None) -> str:
     if not is_object(properties) or not properties:
         return ""
     required = schema.get("required", ())
-    parts = [
-        f"{name}: {_kind(entry)}{'' if name in required else ' (optional)'}" for name, entry in properties.items()
-    ]
+    parts = [f"{name}: {_kind(entry)}{'' if name in required else ' (optional)'}" for name, entry in properties.items()]
     return f" Expected {{{', '.join(parts)}}}."
 
 

@@ -1,0 +1,223 @@
+"""A JSON schema that came with a tool, compiled: whether a value fits, and every single reason why not.
+
+The only importer of jsonschema-rs. Nothing is ever fetched, whatever a schema refers to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from ..errors import UserError
+from ._json_schema_plain import every_schema, plain_schema, pointer_to
+from ._problems import Path, show_path
+
+if TYPE_CHECKING:
+    import jsonschema_rs
+
+__all__ = ["UNCHECKED", "Failure", "SchemaCheck", "TooMuch", "value_at"]
+
+UNCHECKED = "pattern (unchecked)"  # the keyword of a failure to tell whether a text matches
+
+_ROOT = "surehand:schema"
+_AT = "surehand:at"
+_REF = "surehand:ref"
+# A pattern may try that many ways per text; then the text counts as one that cannot be checked.
+_BACKTRACKING = 100_000
+_LEGACY = ("draft-04", "draft-06", "draft-07")
+_BESIDE_A_REFERENCE = ("$schema", "$id", "id", "$defs", "definitions")
+
+
+class TooMuch(Exception):
+    """Finding out what is wrong with a value takes more steps than it may."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One keyword that a value does not satisfy.
+
+    ``path`` leads to the place in the value, ``detail`` is what the keyword wants. ``branches`` are the alternatives
+    of an ``anyOf`` or ``oneOf``. ``is_declared`` tells a declared property from one that only other rules cover.
+    """
+
+    keyword: str
+    path: Path
+    detail: Mapping[str, Any]
+    message: str
+    branches: tuple[str, ...] = ()
+    is_declared: bool = False
+
+
+def value_at(value: Any, path: Path) -> Any:
+    """What the path leads to, which must be there."""
+    for key in path:
+        value = value[key]
+    return value
+
+
+class SchemaCheck:
+    """The schema of one tool. ``""`` is the pointer to all of it, ``"/properties/x"`` the pointer to a part."""
+
+    def __init__(self, schema: Mapping[str, Any], tool: str) -> None:
+        self._rs = _library(tool)
+        self.schema = plain_schema(schema, tool)
+        self._options: dict[str, Any] = {
+            "validate_formats": False,
+            "offline": True,
+            "pattern_options": self._rs.FancyRegexOptions(backtrack_limit=_BACKTRACKING),
+        }
+        try:
+            self.is_valid: Callable[[Any], bool] = self._rs.validator_for(self.schema, **self._options).is_valid
+        except Exception as error:
+            raise UserError(_no_schema(self.schema, tool, error)) from error
+        self._judges: dict[str, jsonschema_rs.Validator] = {}
+        self._explainers: dict[str, jsonschema_rs.Validator] = {}
+        self._explaining: tuple[jsonschema_rs.Registry, dict[str, Any]] | None = None
+        self._registry: jsonschema_rs.Registry | None = None
+
+    def fits(self, value: Any, pointer: str) -> bool:
+        """Whether the value fits that part of the schema."""
+        judge = self._judges.get(pointer)
+        if judge is None:
+            registry = self._registry = self._registry or self._rs.Registry([(_ROOT, self.schema)])
+            judge = self._judges[pointer] = self._compiled(pointer, registry, {})
+        return judge.is_valid(value)
+
+    def failures(self, value: Any, pointer: str, most: int = 100_000) -> list[Failure]:
+        """Why the value does not fit that part of the schema; alternatives are not looked into.
+
+        What references lead to counts as written in place. Each part is applied once to each place, so that parts
+        that refer to themselves twice do not double the work with each level. Raises ``TooMuch``.
+        """
+        found: list[Failure] = []
+        todo: list[tuple[Path, str]] = [((), pointer)]
+        seen = set(todo)
+        while todo:
+            path, part = todo.pop()
+            for error in self._explainer(part).iter_errors(value_at(value, path)):
+                failure = _failure(error, path)
+                if failure.keyword != _REF:
+                    found.append(failure)
+                elif (step := (failure.path, error.message)) not in seen:
+                    seen.add(step)
+                    todo.append(step)
+            if len(found) + len(seen) > most:
+                raise TooMuch
+        return found
+
+    def _explainer(self, pointer: str) -> jsonschema_rs.Validator:
+        explainer = self._explainers.get(pointer)
+        if explainer is None:
+            if self._explaining is None:
+                registry = self._rs.Registry([(_ROOT, _with_stops(self.schema))])
+                self._explaining = registry, {key: _stop(self, key) for key in ("anyOf", "oneOf", _REF)}
+            explainer = self._explainers[pointer] = self._compiled(pointer, *self._explaining)
+        return explainer
+
+    def _compiled(
+        self, pointer: str, registry: jsonschema_rs.Registry, keywords: dict[str, Any]
+    ) -> jsonschema_rs.Validator:
+        # The draft of the whole also for the part, or else its own keywords would be unknown to the part.
+        draft = {"$schema": self.schema["$schema"]} if "$schema" in self.schema else {}
+        whole = {**draft, "$ref": f"{_ROOT}#{pointer}"}
+        made: jsonschema_rs.Validator = self._rs.validator_for(
+            whole, registry=registry, keywords=keywords, **self._options
+        )
+        return made
+
+
+def _failure(error: jsonschema_rs.ValidationError, above: Path) -> Failure:
+    path = (*above, *error.instance_path)
+    keyword, schema_path = error.kind.name, error.schema_path
+    branches: tuple[str, ...] = ()
+    detail: Mapping[str, Any] = {}
+    if keyword in ("anyOf", "oneOf"):
+        branches = tuple(error.message.split())
+    elif keyword != _REF:
+        detail = error.kind.as_dict()
+        keyword = UNCHECKED if keyword == "pattern" and "pattern" not in detail else keyword
+    is_declared = bool(path) and ("properties", path[-1]) in pairwise(schema_path)
+    return Failure(keyword, path, detail, error.message, branches, is_declared)
+
+
+# ---------------------------------------------------------------- where an explanation stops
+
+
+def _with_stops(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema with a mark at each alternative and each reference, which the validator then leaves to ``_stop``.
+
+    By itself it would list what is wrong with every alternative inside of every alternative, which doubles the time
+    with each level of a value.
+    """
+    draft = str(schema.get("$schema", ""))
+    is_legacy = any(name in draft for name in _LEGACY)
+    has_parts_of_its_own = any(
+        path and isinstance(node.get(key), str) for path, node in every_schema(schema) for key in ("$id", "id")
+    )
+    changed = plain_schema(schema, "")
+    for path, node in list(every_schema(changed)):
+        if "anyOf" in node or "oneOf" in node:
+            node[_AT] = pointer_to(path)
+        reference = node.get("$ref")
+        if isinstance(reference, str) and reference.startswith("#") and not has_parts_of_its_own:
+            if is_legacy:  # there a reference hides what stands beside it
+                for key in [key for key in node if key not in _BESIDE_A_REFERENCE]:
+                    del node[key]
+            node.pop("$ref", None)
+            node[_REF] = reference
+    return changed
+
+
+def _stop(check: SchemaCheck, keyword: str) -> type[Any]:
+    """A keyword that says whether it holds, and in its complaint where to look on."""
+
+    class Stop:
+        def __init__(self, parent: Mapping[str, Any], value: Any, path: list[str | int]) -> None:
+            self.is_reference = keyword == _REF
+            if self.is_reference:
+                self.pointers: tuple[str, ...] = (str(value)[1:],)
+            else:
+                self.pointers = tuple(f"{parent[_AT]}/{keyword}/{number}" for number in range(len(value)))
+
+        def validate(self, instance: Any) -> None:
+            fitting = sum(check.fits(instance, pointer) for pointer in self.pointers)
+            if not (fitting == 1 if keyword == "oneOf" else fitting):
+                raise ValueError(" ".join(self.pointers))
+
+    return Stop
+
+
+# ---------------------------------------------------------------- what is refused when a tool is made
+
+
+def _library(tool: str) -> ModuleType:
+    try:
+        import jsonschema_rs
+    except ImportError as error:
+        raise UserError(
+            f"tool {tool!r}: checking its parameters, a JSON schema, needs jsonschema-rs; "
+            "install it with pip install 'surehand[schema]'"
+        ) from error
+    return jsonschema_rs
+
+
+def _no_schema(schema: dict[str, Any], tool: str, error: Exception) -> str:
+    message = str(getattr(error, "message", error)).splitlines()[0]
+    where = show_path(getattr(error, "instance_path", ())) or _blamed_reference(schema, message)
+    place = f"at {where}: " if where else ""
+    return f"tool {tool!r}: its parameters are not a JSON schema that can be used: {place}{message[:300]}"
+
+
+def _blamed_reference(schema: dict[str, Any], message: str) -> str:
+    """The place of the reference that the message is about."""
+    if message.startswith("Unknown meta-schema"):
+        return "$schema"
+    for path, node in every_schema(schema):
+        for key in ("$ref", "$dynamicRef", "$recursiveRef"):
+            reference = node.get(key)
+            if isinstance(reference, str) and (reference.strip("#") or reference) in message:
+                return show_path((*path, key))
+    return ""

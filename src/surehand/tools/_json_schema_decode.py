@@ -1,0 +1,108 @@
+"""From the text that a model sent to arguments that fit the schema which came with a tool (spec 4).
+
+As for functions: first the text is taken as it is, and only what does not fit is repaired.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..errors import ToolArgumentsError
+from ._decode import Decoded, Decoder
+from ._json_schema_check import SchemaCheck, TooMuch
+from ._json_schema_errors import problems_in
+from ._json_schema_repair import mended, without_nulls
+from ._json_text import NotJson, is_object, read_json
+from ._json_write import Rewritten, write_json
+from ._problems import describe
+from ._refusals import misfit, not_an_object, refused
+from ._tool import Decoding, Repair
+
+__all__ = ["make_schema_decoder"]
+
+_ECHO = {"properties", "type", "required", "additionalProperties"}
+_BYTE_ORDER_MARK = "\ufeff"
+
+
+def make_schema_decoder(schema: Mapping[str, Any], tool: str) -> Decoder:
+    """The function that reads this tool's arguments; it raises ``ToolArgumentsError`` and nothing else.
+
+    Numbers keep all their digits: a fraction that a float cannot hold is a ``Decimal``. Arguments that differ from
+    the text come as ``Rewritten``. Raises ``UserError`` for a schema that cannot be used.
+    """
+    check = SchemaCheck(schema, tool)
+    is_valid, slow = check.is_valid, _SlowDecoder(check, tool)
+
+    def decode(text: str, decoding: Decoding = "repair", /) -> Decoded:
+        try:
+            data, repairs = read_json(text, exact=True, decoding=decoding)
+        except NotJson as error:
+            raise ToolArgumentsError(not_an_object(tool, str(error), check.schema)) from error
+        if data is None:
+            data = {}  # what some models send for "no arguments"
+        if not is_object(data):
+            reason = f"expected a JSON object, received {describe(data)}"
+            raise ToolArgumentsError(not_an_object(tool, reason, check.schema))
+        try:
+            if is_valid(data):
+                is_as_sent = not repairs and text[:1] != _BYTE_ORDER_MARK and (data or "{" in text)
+                return (data if is_as_sent else Rewritten(data)), repairs
+            return slow.decode(data, repairs, text, decoding)
+        except ToolArgumentsError:
+            raise
+        except BaseException as error:
+            if not _is_of_the_validator(error):
+                raise
+            raise ToolArgumentsError(refused(tool, f"they could not be checked: {_reason(error)}")) from error
+
+    return decode
+
+
+def _is_of_the_validator(error: BaseException) -> bool:
+    # A panic inside of jsonschema-rs is a BaseException, so as not to be caught by mistake; here it is meant.
+    return isinstance(error, Exception) or type(error).__name__ == "PanicException"
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, (TooMuch, RecursionError)):
+        return "they are too complex, or nested too deeply"
+    return f"{type(error).__name__}: {error}"
+
+
+class _SlowDecoder:
+    """What becomes of arguments that do not fit as they are."""
+
+    def __init__(self, check: SchemaCheck, tool: str) -> None:
+        self._check = check
+        self._tool = tool
+
+    def decode(self, data: dict[str, Any], repairs: tuple[Repair, ...], text: str, decoding: Decoding) -> Decoded:
+        """Without the nulls that count as absent, and repaired unless that is switched off."""
+        kept = without_nulls(data, self._check)
+        if kept is not data and self._check.is_valid(kept):
+            return Rewritten(kept), repairs
+        if decoding == "strict":
+            raise ToolArgumentsError(self._misfit(kept))
+        sent = repairs[0].after if repairs else text
+        found = mended(kept, self._check, sent)
+        if found.is_valid:
+            return Rewritten(found.value), (*repairs, *found.repairs)
+        inner = self._echoed(data)
+        if inner is not None:
+            unwrapped = mended(without_nulls(inner, self._check), self._check, write_json(inner))
+            if unwrapped.is_valid:
+                return Rewritten(unwrapped.value), (*repairs, Repair("", data, inner), *unwrapped.repairs)
+        raise ToolArgumentsError(self._misfit(found.value))
+
+    def _echoed(self, data: dict[str, Any]) -> dict[str, Any] | None:
+        """The inner object, when the model wrapped its arguments as ``{"properties": {…}}``."""
+        inner = data.get("properties")
+        is_name = "properties" in self._check.schema.get("properties", {})
+        return inner if is_object(inner) and not is_name and set(data) <= _ECHO else None
+
+    def _misfit(self, data: Any) -> str:
+        problems = problems_in(data, self._check)
+        if not problems:
+            return refused(self._tool, "they do not fit the schema of the tool; check each property against it.")
+        return misfit(self._tool, problems, self._check.schema)

@@ -1,0 +1,198 @@
+"""What a schema complains about, as the problems that the arguments of functions have too (spec 4.2.3, 4.3.3)."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from ._json_schema_check import UNCHECKED, Failure, SchemaCheck, TooMuch, value_at
+from ._json_text import is_object
+from ._json_write import write_json
+from ._problems import Path, Problem, located
+
+__all__ = ["problems_in"]
+
+_MOST = 100  # problems to look into: the text has room for fewer
+_STEPS = 2000
+
+_TYPES = {
+    "integer": "int_type", "number": "float_type", "boolean": "bool_type", "string": "string_type",
+    "array": "list_type", "object": "dict_type", "null": "none_required",
+}  # fmt: skip
+
+# The name that pydantic has for the same complaint, and for the limit in it.
+_LIMITS = {
+    "minimum": ("greater_than_equal", "ge", "limit"),
+    "exclusiveMinimum": ("greater_than", "gt", "limit"),
+    "maximum": ("less_than_equal", "le", "limit"),
+    "exclusiveMaximum": ("less_than", "lt", "limit"),
+    "multipleOf": ("multiple_of", "multiple_of", "multiple_of"),
+    "minLength": ("string_too_short", "min_length", "limit"),
+    "maxLength": ("string_too_long", "max_length", "limit"),
+    "minItems": ("too_short", "min_length", "limit"),
+    "maxItems": ("too_long", "max_length", "limit"),
+    "pattern": ("string_pattern_mismatch", "pattern", "pattern"),
+}
+
+
+def problems_in(data: Any, check: SchemaCheck) -> list[Problem]:
+    """What is wrong with the data, in the order of the data; of alternatives, what the nearest one says.
+
+    Raises ``TooMuch`` when that cannot be found out in a bounded number of steps.
+    """
+    errors = _Explainer(check).errors(data, "")
+    problems = located(errors[:_MOST], data)
+    groups: dict[Path, list[tuple[bool, Problem]]] = {}
+    for error, problem in zip(errors, problems, strict=False):
+        groups.setdefault(problem.path, []).append((error["either"], problem))
+    return [problem for group in groups.values() for problem in _merged(group)]
+
+
+def _merged(group: Sequence[tuple[bool, Problem]]) -> list[Problem]:
+    """Rules that hold together become one problem; ``explain`` would join them by "or", as it does alternatives."""
+    together = [problem for either, problem in group if not either]
+    rest = [problem for either, problem in group if either]
+    if len(together) < 2:
+        return together + rest
+    texts = dict.fromkeys(problem.expected.removeprefix("expected ") for problem in together)
+    expected = "expected " + " and ".join(texts)
+    return [dataclasses.replace(together[0], expected=expected), *rest]
+
+
+class _Explainer:
+    """One search; what was found out about a part of the data is not found out again."""
+
+    def __init__(self, check: SchemaCheck) -> None:
+        self._check = check
+        self._steps = 0
+        # By identity, which is safe: the data that is explained outlives the search.
+        self._known: dict[tuple[int, str], list[dict[str, Any]]] = {}
+
+    def errors(self, value: Any, pointer: str) -> list[dict[str, Any]]:
+        """The complaints in pydantic's form, places relative to the value; ``either`` marks one of several."""
+        key = (id(value), pointer)
+        if key not in self._known:
+            self._steps += 1
+            if self._steps > _STEPS:
+                raise TooMuch
+            self._known[key] = []  # for a schema that leads back to itself
+            self._known[key] = self._found(value, pointer)
+        return self._known[key]
+
+    def _found(self, value: Any, pointer: str) -> list[dict[str, Any]]:
+        places: dict[Path, list[Failure]] = {}
+        for failure in self._check.failures(value, pointer):
+            places.setdefault(failure.path, []).append(failure)
+        errors: list[dict[str, Any]] = []
+        for path, failures in places.items():
+            here = value_at(value, path)
+            for failure in _decisive(failures):
+                if failure.branches:
+                    errors += (_below(path, error) for error in self._nearest(here, failure))
+                else:
+                    errors += (_below(path, error) for error in _complaints(failure, here))
+                if len(errors) > _MOST:
+                    return errors
+        return errors
+
+    def _nearest(self, value: Any, failure: Failure) -> list[dict[str, Any]]:
+        found = [self.errors(value, branch) for branch in failure.branches]
+        if not all(found):
+            several = sum(not errors for errors in found) > 1
+            text = "fits more than one of the alternatives, of which exactly one is allowed"
+            return [_error("one_of", value, text if several else failure.message)]
+        ranks = [_rank(errors) for errors in found]
+        nearest = [errors for errors, rank in zip(found, ranks, strict=True) if rank == min(ranks)]
+        if min(ranks)[:2] > (0, 0) and is_object(value) and (tags := _tags_of(found)):
+            return tags
+        if all(not error["loc"] for errors in nearest for error in errors):
+            return [{**error, "either": True} for errors in nearest for error in errors]
+        return nearest[0]
+
+
+def _rank(errors: Sequence[Mapping[str, Any]]) -> tuple[int, int, int]:
+    """How far an alternative is from the value: another type, another constant in it, then how much is wrong."""
+    own = [error["type"] for error in errors if not error["loc"]]
+    distance = 2 if any(kind in _TYPES.values() for kind in own) else 1 if "literal_error" in own else 0
+    return distance, sum(map(_is_tag, errors)), len(errors)
+
+
+def _tags_of(found: Sequence[list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """The complaints about the one property whose constant tells the alternatives that are objects apart."""
+    tags = [error for errors in found for error in errors if _is_tag(error)]
+    is_one = len({error["loc"] for error in tags}) == 1
+    return [{**error, "either": True} for error in tags] if is_one else []
+
+
+def _is_tag(error: Mapping[str, Any]) -> bool:
+    return error["type"] == "literal_error" and len(error["loc"]) == 1
+
+
+def _decisive(failures: list[Failure]) -> list[Failure]:
+    """The complaints about one place without those that follow from others."""
+    for keywords in (("enum", "const"), ("type",)):
+        if found := [failure for failure in failures if failure.keyword in keywords]:
+            return found[:1]
+    # What alternatives have looked at is not known where they are left out, so it may be no complaint at all.
+    evaluated = [failure for failure in failures if not failure.keyword.startswith("unevaluated")]
+    return evaluated or failures
+
+
+def _below(path: Path, error: dict[str, Any]) -> dict[str, Any]:
+    return {**error, "loc": (*path, *error["loc"])}
+
+
+def _error(
+    kind: str, value: Any, message: str = "", path: Path = (), either: bool = False, **context: Any
+) -> dict[str, Any]:
+    return {"type": kind, "loc": path, "msg": message, "input": value, "ctx": context, "either": either}
+
+
+def _complaints(failure: Failure, value: Any) -> Iterable[dict[str, Any]]:
+    detail, keyword = failure.detail, failure.keyword
+    if keyword in _LIMITS:
+        kind, name, key = _LIMITS[keyword]
+        limit = detail[key]
+        return [_error(kind, value, f"Input should satisfy {keyword} {limit}", **{name: limit})]
+    match keyword:
+        case "type":
+            kinds = [_TYPES[name] for name in detail["types"]]
+            return [_error(kind, value, either=len(kinds) > 1) for kind in kinds]
+        case "enum" | "const":
+            options = detail["options"] if keyword == "enum" else [detail["expected_value"]]
+            expected = _any_of(options)
+            return [_error("literal_error", value, f"Input should be {expected}", expected=expected)]
+        case "required":
+            return [_error("missing", value, path=(detail["property"],))]
+        case "additionalProperties" | "unevaluatedProperties":
+            return [_error("extra_forbidden", value[name], path=(name,)) for name in detail["unexpected"]]
+        case _:
+            say = _SAID.get(keyword)
+            return [_error(keyword, value, say(detail) if say else failure.message)]
+
+
+_SAID: dict[str, Callable[[Mapping[str, Any]], str]] = {
+    "minProperties": lambda detail: f"expected at least {detail['limit']} properties",
+    "maxProperties": lambda detail: f"expected at most {detail['limit']} properties",
+    "additionalItems": lambda detail: f"expected at most {detail['limit']} items",
+    "unevaluatedItems": lambda detail: f"expected no items at {detail['unexpected']}",
+    "uniqueItems": lambda detail: "expected items that all differ",
+    "contains": lambda detail: (
+        "expected other items: not as many as must be, or more than may be, are of a certain kind"
+    ),
+    "propertyNames": lambda detail: f"expected other property names: {detail['error'].message}",
+    "falseSchema": lambda detail: "expected nothing at this place",
+    "not": lambda detail: f"expected something else than what fits {_short_json(detail['schema'])}",
+    UNCHECKED: lambda detail: "expected a text that can be checked against the pattern; this one takes too many steps",
+}
+
+
+def _any_of(options: Sequence[Any]) -> str:
+    shown = [repr(option) if isinstance(option, str) else _short_json(option) for option in options]
+    return ", ".join(shown[:-1]) + " or " + shown[-1] if len(shown) > 1 else "".join(shown)
+
+
+def _short_json(value: Any) -> str:
+    text = write_json(value)
+    return text if len(text) <= 60 else text[:59] + "…"

@@ -1,0 +1,267 @@
+"""Finds the valid arguments from which only stringification separates what a model sent (spec 4.2, 4.3).
+
+Only what does not fit is changed. Of alternatives that can be reached, the one with the fewest changes is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+from ._json_schema_check import Failure, SchemaCheck, TooMuch, value_at
+from ._json_text import NotJson, Token, is_array, is_number_text, is_object, read_json, tokens_of
+from ._json_write import write_json
+from ._problems import Path, show_path
+from ._tool import Repair
+
+__all__ = ["Mended", "mended", "without_nulls"]
+
+_NOTHING: Any = object()
+_ROUNDS = 16  # JSON text inside of JSON text shows its own problems only once it is read
+_STEPS = 20_000
+_KEYWORDS = ("enum", "const", "anyOf", "oneOf", "type")  # the most telling first
+
+
+@dataclass(frozen=True, slots=True)
+class Mended:
+    """A value after its repairs, as far as they went."""
+
+    value: Any
+    is_valid: bool
+    repairs: tuple[Repair, ...] = ()
+
+
+def mended(data: dict[str, Any], check: SchemaCheck, text: str) -> Mended:
+    """The arguments with the places repaired that can be; raises ``TooMuch`` when that takes too many steps.
+
+    ``text`` is what the model sent: a number that has to be text becomes the text that it was.
+    """
+    return _Search(check, text).mended(data, "", ())
+
+
+def without_nulls(data: dict[str, Any], check: SchemaCheck) -> dict[str, Any]:
+    """Without the nulls that are not allowed for a property that need not be there: they count as absent (rule M)."""
+    if None not in data.values():
+        return data
+    required = {failure.detail.get("property") for failure in check.failures({}, "") if not failure.path}
+    absent = {
+        failure.path[0]
+        for failure in check.failures(data, "")
+        if len(failure.path) == 1 and failure.is_declared and data[str(failure.path[0])] is None
+    }
+    kept = {name: value for name, value in data.items() if name not in absent or name in required}
+    return kept if len(kept) < len(data) else data
+
+
+@dataclass(slots=True)
+class _Search:
+    check: SchemaCheck
+    text: str
+    written: Any = _NOTHING
+    steps: int = 0
+    known: dict[tuple[Path, int, str], Mended] = field(default_factory=dict[tuple[Path, int, str], Mended])
+    kept: list[Any] = field(default_factory=list[Any])  # what is known by identity must not make room for others
+
+    def mended(self, value: Any, pointer: str, path: Path) -> Mended:
+        """The value, which is at that place, made to fit that part of the schema."""
+        key = (path, id(value), pointer)
+        if key not in self.known:
+            self.kept.append(value)
+            self.known[key] = Mended(value, False)  # for a schema that leads back to itself
+            self.known[key] = self._mended(value, pointer, path)
+        return self.known[key]
+
+    def _mended(self, value: Any, pointer: str, path: Path) -> Mended:
+        repairs: tuple[Repair, ...] = ()
+        for _ in range(_ROUNDS):
+            self._count(1)
+            if self.check.fits(value, pointer):
+                return Mended(value, True, repairs)
+            changes: dict[Path, tuple[Any, tuple[Repair, ...]]] = {}
+            for place, failures in self._places(value, pointer).items():
+                change = self._change(value_at(value, place), failures, (*path, *place))
+                if change is not None:
+                    changes[place] = change
+            if not changes:
+                break
+            value = _changed(value, {place: after for place, (after, _) in changes.items()})
+            repairs += tuple(repair for _, made in changes.values() for repair in made)
+        return Mended(value, False, repairs)
+
+    def _places(self, value: Any, pointer: str) -> dict[Path, list[Failure]]:
+        found = [failure for failure in self.check.failures(value, pointer) if failure.keyword in _KEYWORDS]
+        self._count(len(found))
+        places: dict[Path, list[Failure]] = {}
+        for failure in sorted(found, key=lambda failure: _KEYWORDS.index(failure.keyword)):
+            places.setdefault(failure.path, []).append(failure)
+        return places
+
+    def _count(self, steps: int) -> None:
+        self.steps += steps
+        if self.steps > _STEPS:
+            raise TooMuch
+
+    def _change(self, value: Any, failures: Sequence[Failure], path: Path) -> tuple[Any, tuple[Repair, ...]] | None:
+        for failure in failures:
+            if failure.branches:
+                best = self._nearest(value, failure, path)
+                if best is not None:
+                    return best.value, best.repairs
+                continue
+            after = self._converted(value, failure, path)
+            if after is not _NOTHING:
+                return after, (Repair(show_path(path), value, after),)
+        return None
+
+    def _nearest(self, value: Any, failure: Failure, path: Path) -> Mended | None:
+        """The alternative that takes the fewest changes; none if two are as near and differ only in case."""
+        self._count(len(failure.branches))
+        found = [self.mended(value, branch, path) for branch in failure.branches]
+        reached = sorted((each for each in found if each.is_valid and each.repairs), key=lambda each: len(each.repairs))
+        if failure.keyword == "oneOf":
+            reached = [each for each in reached if self._fitting(each.value, failure) == 1]
+        if not reached:
+            return None
+        nearest = [each for each in reached if len(each.repairs) == len(reached[0].repairs)]
+        folded = {each.value for each in nearest if isinstance(each.value, str)}
+        is_doubtful = isinstance(value, str) and len(folded) > 1
+        return None if is_doubtful else nearest[0]
+
+    def _fitting(self, value: Any, failure: Failure) -> int:
+        return sum(self.check.fits(value, branch) for branch in failure.branches)
+
+    def _converted(self, value: Any, failure: Failure, path: Path) -> Any:
+        match failure.keyword:
+            case "type":
+                return self._of_type(value, failure.detail["types"], path)
+            case "enum":
+                return self._member(value, failure.detail["options"], path)
+            case _:
+                return self._member(value, [failure.detail["expected_value"]], path)
+
+    def _of_type(self, value: Any, types: Sequence[str], path: Path) -> Any:
+        if isinstance(value, str):
+            found = next((found for found in _read(value) if _is_of(found, types)), _NOTHING)
+            if found is not _NOTHING and "integer" in types and "number" not in types:
+                return _whole(found)
+            return found
+        if isinstance(value, (float, Decimal)) and "integer" in types:  # 2.0, where the draft takes no fraction at all
+            return _whole(value) if _is_whole(value) else _NOTHING
+        return next(self._texts(value, path), _NOTHING) if "string" in types else _NOTHING
+
+    def _texts(self, value: Any, path: Path) -> Iterator[str]:
+        """What the value is as text; a number first as it was written."""
+        if isinstance(value, bool):
+            yield "true" if value else "false"
+        elif isinstance(value, (int, float, Decimal)):
+            if self.written is _NOTHING:
+                self.written = tokens_of(self.text)
+            written = _number_at(self.written, path)
+            yield from [written] if written is not None else []
+            yield write_json(value)
+        elif value is not None:
+            yield write_json(value)
+
+    def _member(self, value: Any, options: Sequence[Any], path: Path) -> Any:
+        others: Iterator[Any] = _read(value) if isinstance(value, str) else self._texts(value, path)
+        for other in others:
+            for option in options:
+                if _same(option, other):
+                    return option
+        if not isinstance(value, str):
+            return _NOTHING
+        folded = [option for option in options if isinstance(option, str) and option.casefold() == value.casefold()]
+        return folded[0] if len(folded) == 1 else _NOTHING
+
+
+# ---------------------------------------------------------------- one value
+
+
+def _read(text: str) -> Iterator[Any]:
+    """What the text is as JSON: a number, true or false in any case, null, an array or an object."""
+    word = text.strip().lower()
+    if is_number_text(text):
+        try:  # through Decimal, since a model may write +7 or 007
+            yield read_json(f"[{Decimal(text.strip())}]", exact=True)[0][0]
+        except NotJson:  # too large
+            return
+    elif word in ("true", "false"):
+        yield word == "true"
+    elif word == "null":
+        yield None
+    elif word[:1] in ("[", "{", '"'):
+        try:
+            found, _ = read_json(text, exact=True)
+        except NotJson:
+            return
+        if is_object(found) or is_array(found):
+            yield found
+
+
+def _is_of(value: Any, types: Sequence[str]) -> bool:
+    match value:
+        case None:
+            return "null" in types
+        case bool():
+            return "boolean" in types
+        case int():
+            return "number" in types or "integer" in types
+        case float() | Decimal():
+            return "number" in types or ("integer" in types and _is_whole(value))
+        case _:
+            return ("object" if is_object(value) else "array") in types
+
+
+def _is_whole(value: float | Decimal) -> bool:
+    return value == value.to_integral_value() if isinstance(value, Decimal) else float(value).is_integer()
+
+
+def _whole(value: Any) -> Any:
+    # Of what is written as 1e23 the digits count, not those of the nearest binary number.
+    return (
+        int(Decimal(repr(value))) if isinstance(value, float) else int(value) if isinstance(value, Decimal) else value
+    )
+
+
+def _same(one: Any, other: Any) -> bool:
+    if is_object(one) and is_object(other):
+        return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
+    if is_array(one) and is_array(other):
+        return len(one) == len(other) and all(map(_same, one, other))
+    return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)
+
+
+def _number_at(node: Any, path: Path) -> str | None:
+    """The number at that place as it was written, also inside of text that is JSON itself."""
+    for key in path:
+        if isinstance(node, str) and not isinstance(node, Token):
+            node = tokens_of(node)
+        if is_object(node) and key in node:
+            node = node[str(key)]
+        elif is_array(node) and isinstance(key, int) and key < len(node):
+            node = node[key]
+        else:
+            return None
+    return str(node) if isinstance(node, Token) else None
+
+
+def _changed(value: Any, changes: Mapping[Path, Any]) -> Any:
+    """A copy with the changes; what a path leads through is copied once, however many changes are in it."""
+    copies: dict[Path, Any] = {}
+
+    def copy_at(path: Path) -> Any:
+        if path not in copies:
+            if not path:
+                copies[path] = value.copy()
+            else:
+                parent = copy_at(path[:-1])
+                copies[path] = parent[path[-1]] = parent[path[-1]].copy()
+        return copies[path]
+
+    if () in changes:
+        return changes[()]
+    for path in sorted(changes, key=len, reverse=True):
+        copy_at(path[:-1])[path[-1]] = changes[path]
+    return copies[()]
