@@ -97,7 +97,8 @@ def _sample_of_type(node: Mapping[str, Any], definitions: Mapping[str, Any], cou
         case "null":
             return None
         case "array":
-            return [_sample(node.get("items", {}), definitions, counter, depth + 1)]
+            items: Sequence[Any] = node.get("prefixItems") or [node.get("items", {})]
+            return [_sample(item, definitions, counter, depth + 1) for item in items]
         case "object":
             properties: Mapping[str, Any] = node.get("properties", {})
             return {name: _sample(inner, definitions, counter, depth + 1) for name, inner in properties.items()}

@@ -163,6 +163,9 @@ def _narrowed(schema: Any, found: _Found) -> Any:
             return _one_of([number for number in found.numbers if isinstance(number, int)])
         case "number":
             return _one_of(found.numbers)
+        case "array" if "prefixItems" in node:
+            places = [_narrowed(item, found) for item in node["prefixItems"]]
+            return None if None in places else {**node, "prefixItems": places}
         case "array":
             items = _narrowed(node.get("items", {}), found)
             return None if items is None else {**node, "items": items}

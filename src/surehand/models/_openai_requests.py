@@ -28,6 +28,7 @@ from ..messages import (
     ToolSpec,
     UserMessage,
 )
+from ._portable import portable_schema
 from ._wire import WireNames, valid_history
 
 __all__ = ["request_body"]
@@ -86,7 +87,8 @@ def _response_format(wanted: ResponseFormat) -> dict[str, Any]:
 
 
 def _tool(spec: ToolSpec, names: WireNames) -> dict[str, Any]:
-    function: dict[str, Any] = {"name": names.wire(spec.name), "parameters": dict(spec.parameters or _NO_PARAMETERS)}
+    parameters = portable_schema(spec.parameters or _NO_PARAMETERS)
+    function: dict[str, Any] = {"name": names.wire(spec.name), "parameters": parameters}
     if spec.description:
         function["description"] = clean_text(spec.description)
     if spec.strict is not None:

@@ -14,6 +14,7 @@ from typing_extensions import TypeIs
 from .._checks import misfit
 from ..errors import UserError
 from ..messages import ToolSpec, require_unique_names
+from ._callable import innermost
 from ._declare import default_name
 from ._executor import executor_undo, programmatic_tool
 from ._function import FunctionBody, function_tool
@@ -125,15 +126,20 @@ def _collect_function(function: Any, found: _Found) -> None:
         found.add_undo(undo_record.target_name, _undo_of(function, undo_record))
         if record is None:
             return
-    _refuse_unbound(function)
+    _refuse_uncallable(function)
     made = _add_tool(function, record, found, owner)
     if record is not None and owner is not None and not inspect.ismodule(owner):
         _collect_undos(owner, found, only=made.name)
 
 
-def _refuse_unbound(function: Any) -> None:
+def _refuse_uncallable(function: Any) -> None:
+    if inspect.isbuiltin(function):
+        raise UserError(
+            f"{function!r} is built in and has no types that a model could be told; wrap it in a function of your own "
+            "whose parameters have types"
+        )
     qualname = getattr(function, "__qualname__", "")
-    names: tuple[str, ...] = getattr(getattr(function, "__code__", None), "co_varnames", ())
+    names: tuple[str, ...] = getattr(getattr(innermost(function), "__code__", None), "co_varnames", ())
     is_in_class = "." in qualname and not qualname.rpartition(".")[0].endswith("<locals>")
     if inspect.isfunction(function) and is_in_class and names[:1] == ("self",):
         owner = qualname.rpartition(".")[0]

@@ -1,26 +1,26 @@
 """Types of parameters -> JSON schema for the model, and a validator for what the model sends (spec 3.4, 4.2).
 
-Together with ``_codec`` the only importer of pydantic, also for what comes back. Everything is built once per tool.
+Everything is built once per tool, from one core schema: what the model is told and what is checked cannot disagree.
 """
 
 from __future__ import annotations
 
 import enum
 import re
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, NotRequired, get_args, get_origin
+from typing import Any
 
-from pydantic import ConfigDict, PydanticInvalidForJsonSchema, PydanticUserError, TypeAdapter
-from pydantic.fields import FieldInfo
-from pydantic.json_schema import GenerateJsonSchema
-from pydantic_core import PydanticOmit, SchemaError, SchemaValidator, ValidationError, to_json
-from typing_extensions import TypedDict
+from pydantic import ConfigDict, PydanticUserError, TypeAdapter
+from pydantic_core import SchemaError, SchemaValidator, ValidationError, to_json
 
 from ..errors import UserError
-from ._signature import MISSING, Parameter, is_union
+from ._fields import field_of, shown_type
+from ._inhabited import uninhabited
+from ._json_schema import json_schema_of
+from ._parameter import Parameter
 from ._strict import Strictness, strict_arguments
+from ._structs import arguments_core
 from ._tidy import tidy_schema
 
 __all__ = ["ArgumentsSchema", "ValidationError", "adapter_of", "build_schema", "json_of", "problems_of"]
@@ -59,14 +59,13 @@ def problems_of(error: ValidationError) -> list[dict[str, Any]]:
 
 def build_schema(parameters: Sequence[Parameter], descriptions: Mapping[str, str], label: str) -> ArgumentsSchema:
     """The schema of those parameters; raises ``UserError`` naming the parameter whose type cannot be used."""
-    fields = {entry.name: _field(entry, descriptions.get(entry.name)) for entry in parameters}
-    adapter = _adapter(fields, label)
-    json_schema = _json_schema(adapter, fields, label)
+    fields = {entry.name: field_of(entry, descriptions.get(entry.name), label) for entry in parameters}
+    core, json_schema = _described(fields, label)
     names = list(json_schema.get("properties", {}))
     strictness = Strictness()
-    core: Any = strict_arguments(adapter.core_schema, strictness, keep_unknown=names == list(fields))
+    strict: Any = strict_arguments(core, strictness, keep_unknown=names == list(fields))
     try:
-        validator = SchemaValidator(core)
+        validator = SchemaValidator(strict)
     except SchemaError as error:
         raise UserError(f"{label}: the types of its parameters cannot be combined: {error}") from error
     return ArgumentsSchema(
@@ -82,111 +81,53 @@ def build_schema(parameters: Sequence[Parameter], descriptions: Mapping[str, str
     )
 
 
-# ---------------------------------------------------------------- one parameter
-
-
-def _field(entry: Parameter, described: str | None) -> Any:
-    hint, default = entry.hint, entry.default
-    if isinstance(default, FieldInfo):
-        hint, default = Annotated[hint, default], MISSING
-        if not entry.default.is_required():
-            hint = NotRequired[hint]
-    description = _own_description(entry.hint) or (None if _has_description(hint) else described)
-    if description is not None:
-        hint = Annotated[hint, FieldInfo(description=description)] if get_origin(hint) is not NotRequired else hint
-    if default is not MISSING:
-        return NotRequired[Annotated[hint, FieldInfo(default=default)]]
-    if get_origin(hint) is not NotRequired and _takes_none(hint) and not _requires_value(hint):
-        return NotRequired[Annotated[hint, FieldInfo(default=None)]]
-    return hint
-
-
-def _marks(hint: Any) -> tuple[Any, ...]:
-    return get_args(hint)[1:] if get_origin(hint) is Annotated else ()
-
-
-def _own_description(hint: Any) -> str | None:
-    for mark in _marks(hint):
-        text = mark if isinstance(mark, str) else getattr(mark, "documentation", None)
-        if isinstance(text, str) and text.strip():
-            return text.strip()
-    return None
-
-
-def _has_description(hint: Any) -> bool:
-    return any(isinstance(mark, FieldInfo) and mark.description for mark in _marks(hint))
-
-
-def _requires_value(hint: Any) -> bool:
-    return any(isinstance(mark, FieldInfo) and not mark.is_required() for mark in _marks(hint))
-
-
-def _takes_none(hint: Any) -> bool:
-    if get_origin(hint) is Annotated:
-        return _takes_none(get_args(hint)[0])
-    if is_union(hint):
-        return any(_takes_none(part) for part in get_args(hint))
-    return hint is None or hint is type(None)
-
-
-# ---------------------------------------------------------------- pydantic
-
-
-def _adapter(fields: Mapping[str, Any], label: str) -> TypeAdapter[Any]:
+def _described(fields: Mapping[str, Any], label: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The core schema and the JSON schema of these fields; a ``UserError`` names the field that has none."""
     try:
-        return _typed_dict_adapter(fields)
+        core, json_schema = _schemas_of(fields)
     except Exception as error:
         for name, hint in fields.items():
             try:
-                _typed_dict_adapter({name: hint})
+                _schemas_of({name: hint})
             except Exception as cause:
                 raise UserError(_unusable(label, name, hint, cause)) from cause
         raise UserError(f"{label}: the types of its parameters cannot be used together: {error}") from error
+    if len(json_schema.get("properties", {})) < len(fields):
+        raise UserError(f"{label}: {_hidden(fields)}; give each parameter a name of its own that the model can see")
+    for name in uninhabited(json_schema):
+        raise UserError(
+            f"{label}: nothing that a model could send fits the parameter {name!r}, so the tool could never be called; "
+            "correct its type or its bounds, or give a type that contains itself a way to end, such as list[…] or None"
+        )
+    return core, tidy_schema(json_schema)
 
 
-def _typed_dict_adapter(fields: Mapping[str, Any]) -> TypeAdapter[Any]:
-    make: Any = TypedDict  # the checkers know only its literal form
-    arguments = make("Arguments", dict(fields))
-    adapter: TypeAdapter[Any] = TypeAdapter(arguments)
-    if not adapter.pydantic_complete:
-        adapter.rebuild(raise_errors=True)
-    return adapter
+def _schemas_of(fields: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    core = arguments_core(fields)
+    # Of the strict form, since it says which objects are closed.
+    return core, json_schema_of(strict_arguments(core, Strictness(), keep_unknown=False))
+
+
+def _hidden(fields: Mapping[str, Any]) -> str:
+    seen: dict[str, str] = {}
+    for name, hint in fields.items():
+        visible = next(iter(_schemas_of({name: hint})[1].get("properties", {})), None)
+        if visible is None:
+            return f"parameter {name!r} is hidden from the model by its own annotation"
+        if visible in seen:
+            return f"the parameters {seen[visible]!r} and {name!r} have the same alias {visible!r}"
+        seen[visible] = name
+    return "two parameters have the same alias"
 
 
 def _unusable(label: str, name: str, hint: Any, cause: Exception) -> str:
-    shown = hint if get_origin(hint) is not NotRequired else get_args(hint)[0]
-    reason = str(cause).splitlines()[0] if str(cause) else type(cause).__name__
+    lines = str(cause).splitlines()
+    reason = lines[0].rstrip(".:") if lines else type(cause).__name__
     return (
-        f"{label}: parameter {name!r} has the type {shown!r}, which a model cannot fill ({reason}); use plain types, "
-        "dataclasses, TypedDicts, enums or pydantic models, or take it from a ToolContext parameter: ctx.deps"
+        f"{label}: parameter {name!r} has the type {shown_type(hint)!r}, which a model cannot fill ({reason}); use "
+        "plain types, dataclasses, TypedDicts, enums or pydantic models, or take it from a ToolContext parameter: "
+        "ctx.deps"
     )
-
-
-class _SchemaForModels(GenerateJsonSchema):
-    """Numbers for decimals (spec 3.4.5), and no complaint about defaults that JSON cannot show."""
-
-    ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012  (as pydantic declares it)
-
-    def decimal_schema(self, schema: Any) -> dict[str, Any]:
-        """A number with its bounds."""
-        found: dict[str, Any] = {"type": "number"}
-        self.update_with_validations(found, schema, self.ValidationsMapping.numeric)
-        return found
-
-
-def _json_schema(adapter: TypeAdapter[Any], fields: Mapping[str, Any], label: str) -> dict[str, Any]:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            found = adapter.json_schema(schema_generator=_SchemaForModels)
-    except (PydanticInvalidForJsonSchema, PydanticUserError, PydanticOmit, ValueError) as error:
-        for name, hint in fields.items():
-            try:
-                _typed_dict_adapter({name: hint}).json_schema(schema_generator=_SchemaForModels)
-            except Exception as cause:
-                raise UserError(_unusable(label, name, hint, cause)) from cause
-        raise UserError(f"{label}: its parameters have no JSON schema: {error}") from error
-    return tidy_schema(found)
 
 
 def _enums_by_message(schemas: Sequence[Any]) -> dict[str, type[enum.Enum]]:

@@ -8,13 +8,17 @@ import types
 import typing
 from collections.abc import Callable, Mapping
 from types import FrameType
-from typing import Annotated, Any, Literal, TypeAlias, get_args, get_origin
+from typing import Annotated, Any, NotRequired, Required, Self, get_args, get_origin
 
 import typing_extensions
 from msgspec import Struct
+from typing_extensions import ReadOnly, Unpack
 
-from .._checks import call_of, is_partial
+from .._checks import is_partial
 from ..errors import UserError
+from ._callable import innermost, owner_of, passable, shown_signature
+from ._hints import is_union, parts_of, substituted, unaliased
+from ._parameter import MISSING, Injected, Parameter
 from ._tool import Parameters, ToolContext, ToolExecution
 
 __all__ = [
@@ -30,22 +34,12 @@ __all__ = [
     "without_none",
 ]
 
-MISSING: Any = inspect.Parameter.empty
-Injected: TypeAlias = Literal["context", "parameters", "memory_id", "execution"]
+# Said about the keys of a TypedDict; among parameters, a default says the same.
+_FOR_KEYS = (Required, NotRequired, ReadOnly)
 
 
 class MemoryId:
     """Marks a parameter that gets the memory id of the run: ``user: Annotated[str, MemoryId]`` (spec 3.5.1)."""
-
-
-class Parameter(Struct, frozen=True, eq=False):
-    """One parameter: its resolved type, its default (or ``MISSING``), and what fills it if the model does not."""
-
-    name: str
-    hint: Any
-    default: Any
-    positional_only: bool
-    injected: Injected | None
 
 
 class Signature(Struct, frozen=True, eq=False):
@@ -67,22 +61,23 @@ class Signature(Struct, frozen=True, eq=False):
 
 def read_signature(function: Callable[..., Any], label: str, names: Mapping[str, Any] | None = None) -> Signature:
     """The signature with every annotation resolved; raises ``UserError`` naming the parameter that has a problem."""
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError) as error:
-        raise UserError(
-            f"{label}: the signature of {function!r} cannot be read ({error}); wrap it in a function of your own"
-        ) from error
+    shown = shown_signature(function, label)
     # What a partial has bound already may be a secret: it is neither offered to the model nor shown as a default.
     bound = _bound_by_partial(function)
-    scope = _scope_of(function, names or {})
-    parameters = tuple(
-        _parameter(entry, label, scope) for entry in signature.parameters.values() if entry.name not in bound
-    )
-    returns = signature.return_annotation
+    scope = _Scope(label, *_scope_of(function, names or {}), _values_of(owner_of(function)))
+    parameters: list[Parameter] = []
+    for entry in shown.parameters.values():
+        if entry.name not in bound:
+            parameters.extend(_parameters(entry, scope))
+    seen: set[str] = set()
+    for parameter in parameters:
+        if parameter.name in seen:
+            raise UserError(f"{label}: parameter {parameter.name!r} is there twice, also in **kwargs; rename one")
+        seen.add(parameter.name)
+    returns = shown.return_annotation
     if returns is not MISSING:
-        returns = _resolved("the return annotation", returns, label, scope)
-    return Signature(parameters, returns)
+        returns = scope.resolved("the return annotation", returns)
+    return Signature(passable(function, tuple(parameters), label), returns)
 
 
 def caller() -> FrameType | None:
@@ -131,23 +126,8 @@ def _bound_by_partial(function: Any) -> frozenset[str]:
     return frozenset(bound)
 
 
-def _innermost(function: Any) -> Any:
-    while True:
-        if is_partial(function):
-            function = function.func
-        elif hasattr(function, "__wrapped__"):
-            function = function.__wrapped__
-        elif hasattr(function, "__func__"):
-            function = function.__func__
-        elif hasattr(function, "__globals__"):
-            return function
-        else:
-            call = call_of(function)
-            return call if hasattr(call, "__globals__") else function
-
-
 def _scope_of(function: Any, names: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    inner = _innermost(function)
+    inner = innermost(function)
     found = dict(names)
     code, cells = getattr(inner, "__code__", None), getattr(inner, "__closure__", None)
     if code is not None and cells:
@@ -161,43 +141,122 @@ def _scope_of(function: Any, names: Mapping[str, Any]) -> tuple[dict[str, Any], 
     return getattr(inner, "__globals__", {}), found
 
 
-def _parameter(entry: inspect.Parameter, label: str, scope: tuple[dict[str, Any], dict[str, Any]]) -> Parameter:
-    if entry.kind in (entry.VAR_POSITIONAL, entry.VAR_KEYWORD):
-        star = "*" if entry.kind is entry.VAR_POSITIONAL else "**"
-        raise UserError(
-            f"{label}: parameter '{star}{entry.name}' has no fixed names that a model could be told; "
-            "name each parameter, or take one parameter of type list or dict"
-        )
+def _values_of(owner: Any) -> dict[Any, Any]:
+    """What type variables, and ``Self``, stand for in the methods of that object."""
+    if owner is None:
+        return {}
+    kind: type[Any] = owner if isinstance(owner, type) else type(owner)
+    values: dict[Any, Any] = {Self: kind}
+    bases = [vars(owner).get("__orig_class__")] if hasattr(owner, "__dict__") else []
+    for base in [*bases, *(base for one in kind.__mro__ for base in vars(one).get("__orig_bases__", ()))]:
+        names = getattr(get_origin(base), "__parameters__", ())
+        for name, value in zip(names, get_args(base), strict=False):
+            values.setdefault(name, substituted(value, values))
+    return values
+
+
+class _Scope(Struct, frozen=True, eq=False):
+    """Where the names in a function's annotations are looked up, and what type variables stand for."""
+
+    label: str
+    globals: dict[str, Any]
+    locals: dict[str, Any]
+    values: dict[Any, Any]
+
+    def resolved(self, what: str, annotation: Any) -> Any:
+        """The annotation as a type; ``UserError`` if there is none."""
+        holder = types.SimpleNamespace(__annotations__={"it": annotation})
+        try:
+            hint = typing_extensions.get_type_hints(holder, self.globals, self.locals, include_extras=True)["it"]
+        except NameError as error:
+            raise UserError(
+                f"{self.label}: {what} is annotated {annotation!r}, and the name {error.name!r} cannot be found; "
+                "import it at run time (not only under TYPE_CHECKING), or define it before the tool and put @tool "
+                "on the tool"
+            ) from error
+        except Exception as error:
+            raise UserError(
+                f"{self.label}: {what} has an annotation that is not a type: {annotation!r} ({error}); expected a type "
+                "such as str, list[int] or a dataclass"
+            ) from error
+        return substituted(hint, self.values)
+
+
+def _parameters(entry: inspect.Parameter, scope: _Scope) -> list[Parameter]:
     what = f"parameter {entry.name!r}"
-    hint = Any if entry.annotation is MISSING else _resolved(what, entry.annotation, label, scope)
-    injected = _injection(hint)
+    if entry.kind not in (entry.VAR_POSITIONAL, entry.VAR_KEYWORD):
+        return [_parameter(entry, what, scope)]
+    if entry.kind is entry.VAR_KEYWORD and entry.annotation is not MISSING:
+        hint = scope.resolved(what, entry.annotation)
+        inner = get_args(hint)[0] if get_origin(hint) is Unpack else None
+        if typing_extensions.is_typeddict(get_origin(inner) or inner):
+            return _unpacked(inner, what, scope)
+    star = "*" if entry.kind is entry.VAR_POSITIONAL else "**"
+    raise UserError(
+        f"{scope.label}: parameter '{star}{entry.name}' has no fixed names that a model could be told; "
+        "name each parameter, or take one parameter of type list or dict"
+    )
+
+
+def _parameter(entry: inspect.Parameter, what: str, scope: _Scope) -> Parameter:
+    hint = Any if entry.annotation is MISSING else scope.resolved(what, entry.annotation)
+    if _mark_of(hint) in _FOR_KEYS:
+        raise UserError(
+            f"{scope.label}: {what} is annotated {hint!r}, which is for the keys of a TypedDict; give it a "
+            "default instead"
+        )
     if entry.annotation is MISSING and entry.name in ("ctx", "context"):
-        raise UserError(f"{label}: {what} has no type; annotate it as ToolContext, or with what the model shall send")
+        raise UserError(
+            f"{scope.label}: {what} has no type; annotate it as ToolContext, or with what the model shall send"
+        )
+    if any(part is Self for part in parts_of(hint)):
+        raise UserError(
+            f"{scope.label}: {what} is annotated {hint!r} outside of a class; name the class instead of Self"
+        )
+    injected = _injection(hint, what, scope.label)
     if injected is not None and entry.default is not MISSING and entry.default is not None:
-        raise UserError(f"{label}: {what} is filled by surehand and takes no default; remove {entry.default!r}")
-    return Parameter(entry.name, hint, entry.default, entry.kind is entry.POSITIONAL_ONLY, injected)
+        raise UserError(f"{scope.label}: {what} is filled by surehand and takes no default; remove {entry.default!r}")
+    return Parameter(
+        entry.name,
+        hint,
+        entry.default,
+        entry.kind is entry.POSITIONAL_ONLY,
+        injected,
+        keyword_only=entry.kind is entry.KEYWORD_ONLY,
+    )
 
 
-def _resolved(what: str, annotation: Any, label: str, scope: tuple[dict[str, Any], dict[str, Any]]) -> Any:
-    holder = types.SimpleNamespace(__annotations__={"it": annotation})
+def _mark_of(hint: Any) -> Any:
+    return get_origin(hint)
+
+
+def _unpacked(kind: Any, what: str, scope: _Scope) -> list[Parameter]:
+    """The keys of ``**kwargs: Unpack[TypedDict]`` as parameters of their own."""
+    fields: Any = get_origin(kind) or kind
+    names = {**scope.globals, **vars(inspect.getmodule(fields) or scope)}
     try:
-        return typing_extensions.get_type_hints(holder, *scope, include_extras=True)["it"]
+        hints = typing_extensions.get_type_hints(fields, names, scope.locals, include_extras=True)
     except NameError as error:
         raise UserError(
-            f"{label}: {what} is annotated {annotation!r}, and the name {error.name!r} cannot be found; import it "
-            "at run time (not only under TYPE_CHECKING), or define it before the tool and put @tool on the tool"
+            f"{scope.label}: {what} unpacks {fields.__name__}, and the name {error.name!r} in it cannot be found; "
+            "import it at run time"
         ) from error
-    except Exception as error:
-        raise UserError(f"{label}: {what} has an annotation that is not a type: {annotation!r} ({error})") from error
-
-
-def is_union(hint: Any) -> bool:
-    """Whether the type is a union, in either spelling."""
-    return get_origin(hint) in (typing.Union, types.UnionType)
+    values = dict(zip(getattr(fields, "__parameters__", ()), get_args(kind), strict=False))
+    found: list[Parameter] = []
+    for name, hint in hints.items():
+        is_required = name in fields.__required_keys__
+        while (mark := _mark_of(hint)) in _FOR_KEYS:
+            is_required = mark is Required or (mark is not NotRequired and is_required)
+            hint = get_args(hint)[0]
+        hint = substituted(hint, {**scope.values, **values})
+        injected = _injection(hint, f"parameter {name!r}", scope.label)
+        found.append(Parameter(name, hint, MISSING, False, injected, not is_required, keyword_only=True))
+    return found
 
 
 def without_none(hint: Any) -> Any:
     """The type inside ``Optional`` and ``Annotated``; other types are given back as they are."""
+    hint = unaliased(hint)
     if get_origin(hint) is Annotated:
         return without_none(get_args(hint)[0])
     if is_union(hint):
@@ -207,11 +266,27 @@ def without_none(hint: Any) -> Any:
     return hint
 
 
-def _injection(hint: Any) -> Injected | None:
-    if get_origin(hint) is Annotated and any(mark is MemoryId or isinstance(mark, MemoryId) for mark in get_args(hint)):
+def _injection(hint: Any, what: str, label: str) -> Injected | None:
+    plain = unaliased(hint)
+    if get_origin(plain) is Annotated and any(_is_memory_id(mark) for mark in get_args(plain)):
         return "memory_id"
     bare = without_none(hint)
-    origin = get_origin(bare) or bare
+    found = _injected_type(bare)
+    # Anything else would let the model fill what is surehand's.
+    if found is None and any(_injected_type(part) or _is_memory_id(part) for part in parts_of(hint)):
+        raise UserError(
+            f"{label}: {what} mixes what surehand fills with other types: {hint!r}; annotate it as ToolContext (or as "
+            "Parameters, or Annotated[…, MemoryId]) alone, or with | None"
+        )
+    return found
+
+
+def _is_memory_id(mark: Any) -> bool:
+    return mark is MemoryId or isinstance(mark, MemoryId)
+
+
+def _injected_type(hint: Any) -> Injected | None:
+    origin = get_origin(hint) or hint
     if origin is ToolContext:
         return "context"
     if origin is ToolExecution:

@@ -1,7 +1,7 @@
 """A generated JSON schema made short and portable (spec 3.4.7, 3.4.8).
 
 No titles, no definitions but recursive ones; and, since not every provider knows the newer words, ``anyOf`` for
-``oneOf``, a list of one for ``const``, and plain ``items`` for tuples. What is sent is checked by us in any case.
+``oneOf`` and a list of one for ``const``. Nothing that would change which values fit.
 """
 
 from __future__ import annotations
@@ -69,18 +69,15 @@ def _tidied(node: Any, definitions: Mapping[str, Any], recursive: set[str]) -> A
 def _portable(node: dict[str, Any]) -> dict[str, Any]:
     if "oneOf" in node:
         node["anyOf"] = node.pop("oneOf")
+    if "anyOf" in node:
+        node["anyOf"] = [part for option in node["anyOf"] for part in _alternatives(option)]
     if "const" in node:
         node["enum"] = [node.pop("const")]
-    if "prefixItems" in node:
-        items: list[Any] = node.pop("prefixItems")
-        order = ", ".join(str(item.get("type", "any")) for item in items)
-        is_open = "items" in node
-        if is_open:
-            items = [*items, node["items"]]
-        kinds = [item for index, item in enumerate(items) if item not in items[:index]]
-        node["items"] = kinds[0] if len(kinds) == 1 else {"anyOf": kinds}
-        node.setdefault("description", f"{'First' if is_open else 'Exactly'} these items, in this order: {order}")
     return node
+
+
+def _alternatives(option: Any) -> list[Any]:
+    return option["anyOf"] if is_object(option) and option.keys() == {"anyOf"} else [option]
 
 
 def _child(key: str, value: Any, definitions: Mapping[str, Any], recursive: set[str]) -> Any:
