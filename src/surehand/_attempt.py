@@ -27,6 +27,7 @@ from .errors import (
 from .events import ArgumentRepaired, ToolFinished, ToolProgress, ToolStarted
 from .messages import ToolCall, ToolMessage
 from .policies import ErrorHandler, tell_safely
+from .tools._copies import for_body
 from .tools._tool import (
     Absent,
     Happened,
@@ -188,7 +189,7 @@ async def _attempts(job: _Job) -> Ended:
             run.emit(ToolStarted(run_id=run.run_id, path=run.path, key=job.key, call=job.call, attempt=attempt))
         run_body = StreamBody if run.listening and (tool.body.is_generator or tool.body.is_async) else RunBody
         try:
-            value = await run_body(tool, job.arguments, context, job.late)
+            value = await run_body(tool, for_body(tool, job.arguments), context, job.late)
         except BaseException as raised:
             if isinstance(raised, Thrown) and not raised.begun and doubt is None:
                 raise

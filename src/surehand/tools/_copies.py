@@ -1,0 +1,42 @@
+"""Arguments of a body's own: what it does to them must not reach the next attempt, the undo or the books."""
+
+from __future__ import annotations
+
+import copy
+import datetime
+import enum
+import uuid
+from decimal import Decimal
+from typing import Any
+
+from ._tool import Tool
+
+__all__ = ["for_body"]
+
+_FIXED = frozenset(
+    (
+        *(str, int, float, bool, type(None), bytes, Decimal, uuid.UUID),
+        *(datetime.date, datetime.datetime, datetime.time, datetime.timedelta),
+    )
+)
+
+
+def for_body(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
+    """The arguments to call the body with: a copy if they can be changed and somebody needs them afterwards.
+
+    Otherwise a tool that takes items off its list and then fails would get a shorter list when it is retried, be undone
+    with what is left, and, if it is unknown what it did, not be recognised when the model asks for the same again.
+    """
+    if tool.repeat == "safe" and not tool.retries and tool.undo is None:
+        return arguments
+    for value in arguments.values():
+        if value.__class__ not in _FIXED and not isinstance(value, enum.Enum):
+            return _copied(arguments)
+    return arguments
+
+
+def _copied(arguments: dict[str, Any]) -> dict[str, Any]:
+    try:
+        return copy.deepcopy(arguments)
+    except Exception:  # an object of the user's that cannot be copied is shared
+        return arguments
