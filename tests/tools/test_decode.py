@@ -7,7 +7,7 @@ import datetime
 import enum
 import json
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -20,12 +20,10 @@ from typing_extensions import TypedDict
 from surehand._codec import canonical
 from surehand.errors import ToolArgumentsError
 from surehand.tools._declare import tool
-from surehand.tools._decode import make_decoder
 from surehand.tools._json_text import NotJson, read_json
-from surehand.tools._schema import build_schema
-from surehand.tools._signature import MISSING, Parameter
 from surehand.tools._tool import Repair
 
+from .decoding import decoder, read, refusal
 from .helpers import one
 
 
@@ -91,23 +89,6 @@ class Item(TypedDict):
 
 class Order(TypedDict):
     items: list[Item]
-
-
-def decoder(**hints: Any) -> Callable[[str], Any]:
-    """Decodes the arguments of a tool named "t" with those required parameters."""
-    parameters = [Parameter(name, hint, MISSING, False, None) for name, hint in hints.items()]
-    return make_decoder(build_schema(parameters, {}, "tool 't'"), "t")
-
-
-def read(hint: Any, text: str) -> Any:
-    """The value of the one parameter ``v`` when the model sends ``text`` for it."""
-    return decoder(v=hint)(f'{{"v": {text}}}')[0]["v"]
-
-
-def refusal(decode: Callable[[str], Any], text: str) -> str:
-    with pytest.raises(ToolArgumentsError) as caught:
-        decode(text)
-    return str(caught.value)
 
 
 # ---------------------------------------------------------------- from text to object

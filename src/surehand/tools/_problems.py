@@ -35,6 +35,7 @@ _TYPES = {
         "dict_type", "mapping_type", "model_type", "model_attributes_type", "dataclass_type", "dataclass_exact_type",
         "arguments_type",
     ),
+    "an array or an object": ("named_tuple_type",),
     "null": ("none_required",),
     "base64 text": ("bytes_invalid_encoding",),
     "a UUID": ("uuid_type", "uuid_parsing"),

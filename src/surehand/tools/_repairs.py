@@ -203,19 +203,19 @@ def _is_optional(path: Path, schema: ArgumentsSchema) -> bool:
     options = [root]
     for key in path[:-1]:
         options = [inner for option in options for inner in _inside(option, key, root)]
-    objects = [option for option in options for option in _members(option, root) if _takes_objects(option)]
-    return (
-        bool(path)
-        and bool(objects)
-        and all(
-            path[-1] in option.get("properties", ()) and path[-1] not in option.get("required", ())
-            for option in objects
-        )
+    objects = [member for option in options for member in _members(option, root)]
+    if any(_is_entry(member, path[-1]) for member in objects):
+        return False
+    return any(
+        path[-1] in member.get("properties", ()) and path[-1] not in member.get("required", ()) for member in objects
     )
 
 
-def _takes_objects(schema: dict[str, Any]) -> bool:
-    return "properties" in schema or schema.get("type", "object") == "object"
+def _is_entry(schema: dict[str, Any], key: str | int) -> bool:
+    """Whether a property of that name would be an entry of a map, which must not get lost."""
+    if schema.get("type", "object") != "object" or key in schema.get("properties", ()):
+        return False
+    return "properties" not in schema or schema.get("additionalProperties", False) is not False
 
 
 def _inside(schema: dict[str, Any], key: str | int, root: dict[str, Any]) -> list[dict[str, Any]]:
@@ -296,7 +296,11 @@ def _as_object(value: Any, path: Path, written: Written) -> Any:
     return _decoded(value, dict, written)
 
 
-def _decoded(value: Any, kind: type, written: Written) -> Any:
+def _as_object_or_array(value: Any, path: Path, written: Written) -> Any:
+    return _decoded(value, (dict, list), written)
+
+
+def _decoded(value: Any, kind: type | tuple[type, ...], written: Written) -> Any:
     if not isinstance(value, str) or not value.strip():
         return _NOTHING
     try:
@@ -375,4 +379,5 @@ _BY_KIND: Mapping[str, Callable[[Any, Path, Written], Any]] = {
     "model_attributes_type": _as_object,
     "dataclass_type": _as_object,
     "arguments_type": _as_object,
+    "named_tuple_type": _as_object_or_array,
 }
