@@ -66,8 +66,8 @@ def _print_deviations(cases: Iterable[Case], full: bool) -> None:
     print("Deviations from the reference, each with the difference that it makes:")
     for rule in RULES:
         mine = [(name, each) for name, each in pinned if each.rule is rule]
-        cases = sum(each.cases for _, each in mine)
-        print(f"\n{rule.number}: {rule.reason} ({len(mine)} vectors, {cases} cases)")
+        count = sum(each.cases for _, each in mine)
+        print(f"\n{rule.number}: {rule.reason} ({len(mine)} vectors, {count} cases)")
         for name, each in mine:
             print(f"  {name}")
             _print_diff(each.diff[2:], full)

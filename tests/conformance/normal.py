@@ -59,7 +59,7 @@ _TEXTS = (
     (r"Tool '.*?' failed with (\w+)\.", r"<failed with \1>"),
     (r"The run was given up while '(.*?)' was called\.", r"<\1 gave the run up>"),
     (r"This call of '(.*?)' was not run: .*", r"<\1 not run>"),
-    (r"the tool '(.*?)' returned .*, which has no JSON form .*", r"<result of \1 cannot be shown>"),
+    (r"Tool '(.*?)' did run, but it returned .*, which has no JSON form .*", r"<result of \1 cannot be shown>"),
     (r"Tool '(.*?)' did run, but its result cannot be shown: .*", r"<result of \1 cannot be shown>"),
 )  # fmt: skip
 _COMPILED = [(re.compile(pattern, re.DOTALL), token) for pattern, token in _TEXTS]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import collections.abc
-import datetime
 import enum
 import types
-from collections.abc import Callable, Sequence
-from typing import Annotated, Any, cast, get_args, get_origin
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Annotated, Any, get_args, get_origin
 
 import msgspec
 from typing_extensions import TypeIs
@@ -15,7 +15,8 @@ from typing_extensions import TypeIs
 from .._codec import clean_text
 from ..errors import ToolExecutionError
 from ..messages import AudioContent, ImageContent, PdfContent, TextContent, VideoContent
-from ._schema import adapter_of, json_of
+from ._plain_data import NotData, json_text, ordered_like, type_name
+from ._schema import adapter_of
 from ._signature import MISSING
 from ._tool import ToolResult
 
@@ -72,12 +73,12 @@ def make_encoder(tool: str, hint: Any, *, lazy: bool = False) -> Callable[[Any],
     return encode
 
 
-def _encoded(tool: str, value: Any, declared: Callable[[Any], bytes] | None, lazy: bool) -> ToolResult:
+def _encoded(tool: str, value: Any, declared: Callable[[Any], str] | None, lazy: bool) -> ToolResult:
     if isinstance(value, ToolResult):
-        return value
+        return _clean_result(value)
     if isinstance(value, _CONTENTS):
-        return ToolResult((value,), value)
-    if _is_sequence(value) and any(isinstance(item, _CONTENTS) for item in value):
+        return ToolResult(_readable((value,)), value)
+    if _is_collection(value) and any(isinstance(item, _CONTENTS) for item in value):
         return ToolResult(_all_contents(tool, value), value)
     if isinstance(value, enum.Enum) and isinstance(value.value, str):
         return ToolResult((TextContent(clean_text(value.value)),), value)
@@ -85,96 +86,69 @@ def _encoded(tool: str, value: Any, declared: Callable[[Any], bytes] | None, laz
         return ToolResult((TextContent(clean_text(str.__str__(value))),), value)
     if isinstance(value, BaseException):
         raise ToolExecutionError(
-            f"the tool {tool!r} returned an exception ({type(value).__name__}) instead of raising it; raise it, or "
-            "return ToolResult.error('…')"
+            f"Tool {tool!r} did run, but it returned an exception ({type_name(value)}) instead of raising it. Do not "
+            "repeat the call. Its author can raise it, or return ToolResult.error('…')."
         ) from value
     if lazy:
         return ToolResult.lazy(lambda: _json(tool, value, declared), value=value)
     return ToolResult((TextContent(_json(tool, value, declared)),), value)
 
 
-def _is_sequence(value: Any) -> TypeIs[list[Any] | tuple[Any, ...]]:
-    return isinstance(value, (list, tuple))
+def _clean_result(result: ToolResult) -> ToolResult:
+    given = _readable(result.given)
+    return result if given == result.given else msgspec.structs.replace(result, given=given)
 
 
-def _all_contents(tool: str, values: Sequence[Any]) -> tuple[Any, ...]:
-    for index, item in enumerate(values):
+def _is_collection(value: Any) -> TypeIs[Collection[Any]]:
+    return isinstance(value, (list, tuple, set, frozenset, deque))
+
+
+def _all_contents(tool: str, values: Collection[Any]) -> tuple[Any, ...]:
+    for item in values:
         if not isinstance(item, _CONTENTS):
+            where = f" (at index {list(values).index(item)})" if isinstance(values, Sequence) else ""
             raise ToolExecutionError(
-                f"the tool {tool!r} returned contents mixed with {type(item).__name__} (at index {index}); return "
-                "contents only, with TextContent('…') for text"
+                f"Tool {tool!r} did run, but it returned contents mixed with {type_name(item)}{where}. Do not repeat "
+                "the call. Its author can return contents only, with TextContent('…') for text."
             )
-    return tuple(values)
+    if isinstance(values, (set, frozenset)):
+        values = sorted(values, key=json_text)
+    return _readable(values)
 
 
-def _json(tool: str, value: Any, declared: Callable[[Any], bytes] | None) -> str:
+def _readable(contents: Iterable[Any]) -> tuple[Any, ...]:
+    """The contents with lone surrogates in texts replaced, or the very same objects."""
+    return tuple(
+        msgspec.structs.replace(content, text=clean_text(content.text)) if isinstance(content, TextContent) else content
+        for content in contents
+    )
+
+
+def _json(tool: str, value: Any, declared: Callable[[Any], str] | None) -> str:
     if declared is not None:
         try:
-            return declared(value).decode()
+            return declared(value)
         except Exception:  # the value is not of the declared type: its own type decides
             pass
     try:
-        return _generic(value)
+        return json_text(value)
     except Exception as error:
         raise ToolExecutionError(
-            f"the tool {tool!r} returned {type_name(value)}, which has no JSON form ({_reason(error)}); return plain "
-            "data, a dataclass or a pydantic model, or ToolResult.of('text', value=…)"
+            f"Tool {tool!r} did run, but it returned {type_name(value)}, which has no JSON form ({_reason(error)}). Do "
+            "not repeat the call. Its author can return plain data, a dataclass or a pydantic model, or "
+            "ToolResult.of('text', value=…)."
         ) from error
 
 
-def _generic(value: Any) -> str:
-    try:
-        return json_of(value, _foreign)
-    except ValueError as error:
-        if "surrogate" not in str(error):
-            raise
-        # Scraped text may hold half a character; cleaning costs a copy, so only then.
-        return json_of(_without_surrogates(value), _foreign)
-
-
-def _foreign(value: Any) -> Any:
-    """Plain data for what pydantic does not know; raises for the rest, since a repr tells the model nothing."""
-    if isinstance(value, type):
-        raise TypeError(f"the class {value.__name__} is not data")
-    if isinstance(value, msgspec.Struct):
-        return {name: getattr(value, name) for name in value.__struct_fields__}
-    known = value
-    if isinstance(value, memoryview):
-        return known.tobytes()
-    if isinstance(value, collections.abc.Mapping):
-        return dict(known)
-    if isinstance(value, (collections.abc.Set, collections.abc.Sequence)):
-        return list(known)
-    if callable(getattr(value, "tolist", None)):  # arrays and scalars of numpy and its kin
-        return value.tolist()
-    raise TypeError(f"{type_name(value)} is not data")
-
-
-def _without_surrogates(value: Any) -> Any:
-    known: Any = value
-    match value:
-        case str():
-            return clean_text(value)
-        case list() | tuple() | set() | frozenset():
-            return [_without_surrogates(item) for item in known]
-        case dict():
-            return {_without_surrogates(key): _without_surrogates(item) for key, item in known.items()}
-        case None | bool() | int() | float() | datetime.date() | datetime.time() | bytes():
-            return value
-        case _ if callable(getattr(value, "model_dump", None)):
-            return _without_surrogates(value.model_dump())
-        case _ if hasattr(value, "__dataclass_fields__"):
-            return {name: _without_surrogates(getattr(value, name)) for name in value.__dataclass_fields__}
-        case msgspec.Struct():
-            return {name: _without_surrogates(getattr(value, name)) for name in value.__struct_fields__}
-        case _:
-            return value
+def _reason(error: Exception) -> str:
+    # What foreign code says may be anything, with addresses and secrets in it; it is kept as the cause.
+    return clean_text(str(error))[:200] if isinstance(error, NotData) else type(error).__name__
 
 
 # ---------------------------------------------------------------- declared types
 
 
-def _declared_serializer(hint: Any) -> Callable[[Any], bytes] | None:
+def _declared_serializer(hint: Any) -> Callable[[Any], str] | None:
     """A serializer of the declared type, only where ``Annotated`` may say how to write it: others know themselves."""
     if hint is MISSING or not _is_annotated(hint):
         return None
@@ -182,24 +156,15 @@ def _declared_serializer(hint: Any) -> Callable[[Any], bytes] | None:
         adapter = adapter_of(hint)
     except Exception:  # a type that pydantic does not know; the value's own type decides
         return None
-    return lambda value: adapter.dump_json(value, warnings="error")
+
+    def write(value: Any) -> str:
+        data = adapter.dump_python(value, mode="json", warnings="error")
+        return json_text(ordered_like(data, adapter.dump_python(value, warnings="none")))
+
+    return write
 
 
 def _is_annotated(hint: Any) -> bool:
     if get_origin(hint) is Annotated:
         return True
     return any(_is_annotated(part) for part in get_args(hint) if not isinstance(part, (str, int, types.EllipsisType)))
-
-
-def type_name(value: Any) -> str:
-    """The name of the value's type for messages, with its module unless everybody knows it."""
-    kind = type(cast("object", value))
-    if kind is type:
-        return f"the class {value.__name__}"
-    return (
-        kind.__qualname__ if kind.__module__ in ("builtins", "__main__") else f"{kind.__module__}.{kind.__qualname__}"
-    )
-
-
-def _reason(error: Exception) -> str:
-    return clean_text(str(error).splitlines()[0] if str(error) else type(error).__name__)[:200]

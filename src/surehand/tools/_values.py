@@ -32,9 +32,11 @@ class ValueCodec:
 
     def dump(self, value: Any) -> bytes | None:
         """The value as JSON, or ``None`` if it is opaque: not of the declared type, or not to be had back."""
-        if self._adapter is None or (self._is_untyped and not _is_plain(value)):
+        if self._adapter is None:
             return None
         try:
+            if self._is_untyped and not _is_plain(value):
+                return None
             data = self._adapter.dump(value)
             restored = self._adapter.load(data)
             # A subtype of the declared type would come back as the declared one, and an undo would get less.
