@@ -19,18 +19,19 @@ from ..errors import UserError
 from ._hints import unaliased
 from ._parameter import Parameter
 
-__all__ = ["innermost", "owner_of", "passable", "shown_signature"]
+__all__ = ["innermost", "is_dispatched_method", "owner_of", "passable", "shown_signature"]
 
 
 def shown_signature(function: Any, label: str) -> inspect.Signature:
     """What the function says that it takes; raises ``UserError`` if it does not say."""
     try:
-        shown = inspect.signature(function)
+        # Of a static __call__, inspect would leave out the first parameter.
+        shown = inspect.signature(call_of(function) if _has_static_call(function) else function)
     except (TypeError, ValueError) as error:
         raise UserError(
             f"{label}: the signature of {function!r} cannot be read ({error}); wrap it in a function of your own"
         ) from error
-    if _is_dispatched_method(function):  # it shows the function in the class, with the object that is bound already
+    if is_dispatched_method(function):  # it shows the function in the class, with the object that is bound already
         shown = shown.replace(parameters=list(shown.parameters.values())[1:])
     return shown
 
@@ -66,7 +67,7 @@ def passable(function: Any, parameters: tuple[Parameter, ...], label: str) -> tu
     Every parameter with a default is passed too, so one trial call tells.
     """
     _check_cached(function, parameters, label)
-    if _is_dispatched(function) or _is_dispatched_method(function):  # by the type of the first positional argument
+    if _is_dispatched(function) or is_dispatched_method(function):  # by the type of the first positional argument
         first = [structs.replace(entry, positional_only=True) for entry in parameters[:1]]
         return (*first, *parameters[1:])
     reason = _misfit(function, parameters)
@@ -100,11 +101,14 @@ def _misfit(function: Any, parameters: tuple[Parameter, ...]) -> str | None:
         elif _is_cache(function):
             function = function.__wrapped__
         elif not inspect.isroutine(function) and isinstance(call_of(function), types.FunctionType):
-            kind: Any = function.__class__
-            is_static = isinstance(inspect.getattr_static(kind, "__call__"), staticmethod)
-            count, function = count + (not is_static), call_of(function)
+            count, function = count + (not _has_static_call(function)), call_of(function)
         else:
             return None
+
+
+def _has_static_call(function: Any) -> bool:
+    kind: Any = function.__class__
+    return isinstance(inspect.getattr_static(kind, "__call__", None), staticmethod)
 
 
 def _unbound(own: inspect.Signature, count: int, named: Iterable[str]) -> str | None:
@@ -135,7 +139,8 @@ def _is_dispatched(function: Any) -> bool:
     return isinstance(function, types.FunctionType) and {"dispatch", "registry"} <= vars(function).keys()
 
 
-def _is_dispatched_method(function: Any) -> bool:
+def is_dispatched_method(function: Any) -> bool:
+    """Whether it is a bound method that is chosen by the type of its argument; it looks like an unbound one."""
     code = getattr(function, "__code__", None)
     return getattr(code, "co_qualname", "").startswith("singledispatchmethod.")
 

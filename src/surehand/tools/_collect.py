@@ -14,7 +14,7 @@ from typing_extensions import TypeIs
 from .._checks import misfit
 from ..errors import UserError
 from ..messages import ToolSpec, require_unique_names
-from ._callable import innermost
+from ._callable import innermost, is_dispatched_method
 from ._declare import default_name
 from ._executor import executor_undo, programmatic_tool
 from ._function import FunctionBody, function_tool
@@ -141,7 +141,7 @@ def _refuse_uncallable(function: Any) -> None:
     qualname = getattr(function, "__qualname__", "")
     names: tuple[str, ...] = getattr(getattr(innermost(function), "__code__", None), "co_varnames", ())
     is_in_class = "." in qualname and not qualname.rpartition(".")[0].endswith("<locals>")
-    if inspect.isfunction(function) and is_in_class and names[:1] == ("self",):
+    if inspect.isfunction(function) and is_in_class and names[:1] == ("self",) and not is_dispatched_method(function):
         owner = qualname.rpartition(".")[0]
         raise UserError(
             f"{qualname} is not bound to an object; give {owner}().{function.__name__}, or the whole object"

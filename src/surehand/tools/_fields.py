@@ -26,7 +26,7 @@ from ._parameter import MISSING, Parameter
 from ._structs import CONFIG
 from ._translate import portable
 
-__all__ = ["field_of", "shown_type"]
+__all__ = ["field_of"]
 
 _PLAIN = (
     str, bytes, bytearray, bool, int, float, complex, Decimal, list, tuple, dict, set, frozenset,
@@ -46,31 +46,28 @@ def field_of(entry: Parameter, described: str | None, label: str) -> Any:
     declared = _declared_default(hint)
     if default is MISSING and declared is not None:
         if declared.default_factory is None:
-            default_field(declared.default, hint, entry.name, label)
+            _default(declared.default, hint, entry.name, label)
         return NotRequired[_optional(hint) if declared.default is None else hint]
     if default is None:
         return NotRequired[Annotated[_optional(hint), FieldInfo(default=None)]]
     if default is not MISSING:
-        return NotRequired[Annotated[hint, default_field(default, hint, entry.name, label)]]
+        return NotRequired[Annotated[hint, _default(default, hint, entry.name, label)]]
     if entry.may_be_absent:
         return NotRequired[hint]
     return NotRequired[Annotated[hint, FieldInfo(default=None)]] if _takes_none(hint) else hint
 
 
-def shown_type(field: Any) -> Any:
-    """The type of a field for a message, without what was added to it here."""
-    return get_args(field)[0] if get_origin(field) is NotRequired else field
-
-
-def default_field(default: Any, hint: Any, name: str, label: str) -> FieldInfo:
+def _default(default: Any, hint: Any, name: str, label: str) -> FieldInfo:
     """The default as part of a field: never the same mutable object in two calls (spec 3.6.2)."""
-    reason = _refused(default, hint)
+    converted, reason = _validated(default, hint)
     if reason is not None:
         if isinstance(default, _PLAIN) and not isinstance(default, enum.Enum):
             raise UserError(
                 f"{label}: parameter {name!r} has the default {default!r}, which its own type refuses ({reason}); "
                 "correct the default or the type"
             )
+        return FieldInfo(default_factory=_always(default))
+    if isinstance(default, bool) is not isinstance(converted, bool):  # shown, it would contradict the type
         return FieldInfo(default_factory=_always(default))
     is_hashable = has_hash(default)
     if is_hashable and not _is_mutable_record(default):
@@ -99,20 +96,19 @@ def _is_mutable_record(value: Any) -> bool:
     return is_foreign(kind)
 
 
-def _refused(default: Any, hint: Any) -> str | None:
-    """Why the type refuses the default; ``None`` if it takes it, or if nobody can tell."""
+def _validated(default: Any, hint: Any) -> tuple[Any, str | None]:
+    """What the type makes of the default, and why it refuses it: ``None`` if it does not, or if nobody can tell."""
     if type(default) is hint:
-        return None
+        return default, None
     try:
         # In a tuple, since a model would refuse a configuration that is not its own.
         kind: Any = types.GenericAlias(tuple, (portable(hint),))
         check: TypeAdapter[Any] = TypeAdapter(kind, config=CONFIG)
-        check.validate_python((default,))
+        return check.validate_python((default,))[0], None
     except ValidationError as error:
-        return str(error.errors(include_url=False)[0]["msg"])
+        return default, str(error.errors(include_url=False)[0]["msg"])
     except Exception:  # a type that cannot be used is reported elsewhere; a validator may need what is not there yet
-        return None
-    return None
+        return default, None
 
 
 # ---------------------------------------------------------------- what the annotation says

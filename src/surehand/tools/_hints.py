@@ -99,7 +99,8 @@ def rebuilt(hint: Any, change: Callable[[Any], Any]) -> Any:
         return hint
     if hasattr(hint, "copy_with"):
         return hint.copy_with(changed)
-    return origin[changed if len(changed) > 1 else changed[0]]
+    kind: Any = origin
+    return kind[changed if len(changed) > 1 else changed[0]]
 
 
 def _part(argument: Any, change: Callable[[Any], Any]) -> Any:

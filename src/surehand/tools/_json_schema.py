@@ -40,6 +40,14 @@ class _Generator(GenerateJsonSchema):
         self.update_with_validations(found, schema, self.ValidationsMapping.bytes)
         return found
 
+    def set_schema(self, schema: Any) -> dict[str, Any]:
+        """An array, in which repeated items collapse (spec 4.2)."""
+        return {key: value for key, value in super().set_schema(schema).items() if key != "uniqueItems"}
+
+    def frozenset_schema(self, schema: Any) -> dict[str, Any]:
+        """The same."""
+        return {key: value for key, value in super().frozenset_schema(schema).items() if key != "uniqueItems"}
+
     def dict_schema(self, schema: Any) -> dict[str, Any]:
         """An object; keys that have to be whole numbers are said to be so."""
         found = super().dict_schema(schema)
@@ -64,6 +72,11 @@ class _Generator(GenerateJsonSchema):
         """Refused: no JSON value is a class."""
         found: dict[str, Any] = self.handle_invalid_for_json_schema(schema, "")
         return found
+
+    def dataclass_args_schema(self, schema: Any) -> dict[str, Any]:
+        """Only the fields that the constructor takes."""
+        fields = [entry for entry in schema["fields"] if entry.get("init", True)]
+        return super().dataclass_args_schema({**schema, "fields": fields})
 
     def dataclass_schema(self, schema: Any) -> dict[str, Any]:
         """An object, closed where the validator refuses what is not a field."""

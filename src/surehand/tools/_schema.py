@@ -8,17 +8,18 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import ConfigDict, PydanticUserError, TypeAdapter
 from pydantic_core import SchemaError, SchemaValidator, ValidationError, to_json
 
 from ..errors import UserError
-from ._fields import field_of, shown_type
+from ._fields import field_of
 from ._inhabited import uninhabited
 from ._json_schema import json_schema_of
 from ._parameter import Parameter
+from ._scalars import Scalar, lenient_arguments
 from ._strict import Strictness, strict_arguments
 from ._structs import arguments_core
 from ._tidy import tidy_schema
@@ -39,6 +40,8 @@ class ArgumentsSchema:
     ``json_schema`` is ``None`` without parameters. ``doubtful`` finds texts that must not be validated straight
     (``None``: every text may be). ``count`` is the number of values in a result without unknown names, or ``None``
     when unknown names are dropped anyway. ``has_decimals`` asks for fractions to be kept exact.
+    ``validate_leniently`` takes text for the parameters in ``scalars`` too, where there are any.
+    ``takes_anything``: some type takes any value, or reads numbers in its own way.
     """
 
     json_schema: dict[str, Any] | None
@@ -50,22 +53,29 @@ class ArgumentsSchema:
     count: int | None
     has_decimals: bool
     enums: Mapping[str, type[enum.Enum]]
+    validate_leniently: Callable[[str], dict[str, Any]] | None = None
+    scalars: Mapping[str, Scalar] = field(default_factory=dict[str, Scalar])
+    takes_anything: bool = True
 
 
 def problems_of(error: ValidationError) -> list[dict[str, Any]]:
     """The single problems: ``type``, ``loc``, ``msg``, ``input`` and sometimes ``ctx``."""
-    return [dict(problem) for problem in error.errors(include_url=False)]
+    found: list[Any] = error.errors(include_url=False)
+    return found
 
 
 def build_schema(parameters: Sequence[Parameter], descriptions: Mapping[str, str], label: str) -> ArgumentsSchema:
     """The schema of those parameters; raises ``UserError`` naming the parameter whose type cannot be used."""
     fields = {entry.name: field_of(entry, descriptions.get(entry.name), label) for entry in parameters}
-    core, json_schema = _described(fields, label)
+    core, json_schema = _described(fields, {entry.name: entry.hint for entry in parameters}, label)
     names = list(json_schema.get("properties", {}))
     strictness = Strictness()
     strict: Any = strict_arguments(core, strictness, keep_unknown=names == list(fields))
+    lenient: Any
+    lenient, scalars = lenient_arguments(strict)
     try:
         validator = SchemaValidator(strict)
+        lenient_validator = SchemaValidator(lenient) if scalars else None
     except SchemaError as error:
         raise UserError(f"{label}: the types of its parameters cannot be combined: {error}") from error
     return ArgumentsSchema(
@@ -78,10 +88,15 @@ def build_schema(parameters: Sequence[Parameter], descriptions: Mapping[str, str
         count=len(fields) if names == list(fields) else None,
         has_decimals=strictness.loses_digits,
         enums=_enums_by_message(strictness.enums),
+        validate_leniently=None if lenient_validator is None else lenient_validator.validate_json,
+        scalars=scalars,
+        takes_anything=strictness.takes_anything,
     )
 
 
-def _described(fields: Mapping[str, Any], label: str) -> tuple[dict[str, Any], dict[str, Any]]:
+def _described(
+    fields: Mapping[str, Any], hints: Mapping[str, Any], label: str
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """The core schema and the JSON schema of these fields; a ``UserError`` names the field that has none."""
     try:
         core, json_schema = _schemas_of(fields)
@@ -90,7 +105,7 @@ def _described(fields: Mapping[str, Any], label: str) -> tuple[dict[str, Any], d
             try:
                 _schemas_of({name: hint})
             except Exception as cause:
-                raise UserError(_unusable(label, name, hint, cause)) from cause
+                raise UserError(_unusable(label, name, hints[name], cause)) from cause
         raise UserError(f"{label}: the types of its parameters cannot be used together: {error}") from error
     if len(json_schema.get("properties", {})) < len(fields):
         raise UserError(f"{label}: {_hidden(fields)}; give each parameter a name of its own that the model can see")
@@ -121,10 +136,10 @@ def _hidden(fields: Mapping[str, Any]) -> str:
 
 
 def _unusable(label: str, name: str, hint: Any, cause: Exception) -> str:
-    lines = str(cause).splitlines()
+    lines = ["it is no type"] if "is not a Python type" in str(cause) else str(cause).splitlines()
     reason = lines[0].rstrip(".:") if lines else type(cause).__name__
     return (
-        f"{label}: parameter {name!r} has the type {shown_type(hint)!r}, which a model cannot fill ({reason}); use "
+        f"{label}: parameter {name!r} has the type {hint!r}, which a model cannot fill ({reason}); use "
         "plain types, dataclasses, TypedDicts, enums or pydantic models, or take it from a ToolContext parameter: "
         "ctx.deps"
     )

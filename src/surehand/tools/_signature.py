@@ -165,9 +165,12 @@ class _Scope(Struct, frozen=True, eq=False):
 
     def resolved(self, what: str, annotation: Any) -> Any:
         """The annotation as a type; ``UserError`` if there is none."""
-        holder = types.SimpleNamespace(__annotations__={"it": annotation})
         try:
-            hint = typing_extensions.get_type_hints(holder, self.globals, self.locals, include_extras=True)["it"]
+            hint = self._evaluated(annotation)
+            bounds = [
+                part for part in parts_of(hint) if isinstance(getattr(part, "__bound__", None), typing.ForwardRef)
+            ]
+            values = {part: self._evaluated(part.__bound__) for part in bounds}
         except NameError as error:
             raise UserError(
                 f"{self.label}: {what} is annotated {annotation!r}, and the name {error.name!r} cannot be found; "
@@ -179,7 +182,11 @@ class _Scope(Struct, frozen=True, eq=False):
                 f"{self.label}: {what} has an annotation that is not a type: {annotation!r} ({error}); expected a type "
                 "such as str, list[int] or a dataclass"
             ) from error
-        return substituted(hint, self.values)
+        return substituted(hint, {**values, **self.values})
+
+    def _evaluated(self, annotation: Any) -> Any:
+        holder = types.SimpleNamespace(__annotations__={"it": annotation})
+        return typing_extensions.get_type_hints(holder, self.globals, self.locals, include_extras=True)["it"]
 
 
 def _parameters(entry: inspect.Parameter, scope: _Scope) -> list[Parameter]:
@@ -209,6 +216,7 @@ def _parameter(entry: inspect.Parameter, what: str, scope: _Scope) -> Parameter:
         raise UserError(
             f"{scope.label}: {what} has no type; annotate it as ToolContext, or with what the model shall send"
         )
+    _check_is_type(hint, what, scope.label)
     if any(part is Self for part in parts_of(hint)):
         raise UserError(
             f"{scope.label}: {what} is annotated {hint!r} outside of a class; name the class instead of Self"
@@ -224,6 +232,19 @@ def _parameter(entry: inspect.Parameter, what: str, scope: _Scope) -> Parameter:
         injected,
         keyword_only=entry.kind is entry.KEYWORD_ONLY,
     )
+
+
+def _check_is_type(hint: Any, what: str, label: str) -> None:
+    parts = list(parts_of(hint))
+    marks = [mark for part in parts if get_origin(part) is Annotated for mark in get_args(part)[1:]]
+    for part in parts:
+        if inspect.isroutine(part) and all(part is not mark for mark in marks):
+            raise UserError(
+                f"{label}: {what} is annotated with the function {part.__name__!r}, which is no type; name a type, "
+                "such as typing.Any for any value"
+            )
+    if isinstance(hint, (str, int, float, list, tuple, dict, set)):
+        raise UserError(f"{label}: {what} is annotated {hint!r}, which is no type; name a type, such as list[int]")
 
 
 def _mark_of(hint: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections.abc
 import typing
 from typing import Annotated, Any, Literal, Never, NoReturn, Union, get_args, get_origin
 
@@ -11,10 +12,12 @@ from pydantic import Field, GetCoreSchemaHandler, WithJsonSchema
 from pydantic_core import PydanticCustomError, core_schema
 
 from ._hints import annotated, is_annotated, is_foreign, is_union, rebuilt
+from ._typed_dicts import is_refused, taken
 
 __all__ = ["portable"]
 
 _CONSTRAINTS = ("gt", "ge", "lt", "le", "multiple_of", "pattern", "min_length", "max_length")
+_LISTS = (collections.abc.Collection, collections.abc.Container, collections.abc.Reversible)
 _NO_VALUE = (Never, NoReturn, typing_extensions.Never)
 
 
@@ -55,6 +58,10 @@ def portable(hint: Any) -> Any:
         # UNSET only says that a value was not sent.
         parts = [part for part in get_args(hint) if part is not msgspec.UnsetType and part not in _NO_VALUE]
         return Union[tuple(map(portable, parts))] if parts else portable(Never)  # noqa: UP007
+    if is_refused(hint) or is_refused(get_origin(hint)):
+        return taken(hint)
+    if hint in _LISTS or get_origin(hint) in _LISTS:
+        return rebuilt(list[get_args(hint)[0]], portable) if get_args(hint) else list  # type: ignore[misc]
     if is_foreign(get_origin(hint)):
         return Annotated[Any, GenericStruct(hint)]
     return rebuilt(hint, portable)
