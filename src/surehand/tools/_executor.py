@@ -11,6 +11,7 @@ from .._checks import is_async_callable
 from .._codec import clean_text
 from ..errors import UserError
 from ..messages import ToolCall, ToolSpec
+from ._json_schema_plain import property_names
 from ._json_text import NotJson, is_object, read_json
 from ._json_write import Rewritten
 from ._options import check_options
@@ -168,6 +169,5 @@ def executor_undo(
     """The undo of a tool whose parameters are known from its specification alone."""
     from ._undo import make_undo
 
-    properties = (made.spec.parameters or {}).get("properties", {})
-    arguments = dict.fromkeys(properties, Any)
+    arguments = dict.fromkeys(property_names(made.spec.parameters or {}), Any)
     return make_undo(function, tool=made.name, arguments=arguments, timeout=timeout, names=names)

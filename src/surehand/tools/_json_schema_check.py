@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import UserError
 from ._json_schema_plain import every_schema, plain_schema, pointer_to
+from ._json_text import is_array, is_object
 from ._problems import Path, show_path
 
 if TYPE_CHECKING:
@@ -93,17 +94,17 @@ class SchemaCheck:
         that refer to themselves twice do not double the work with each level. Raises ``TooMuch``.
         """
         found: list[Failure] = []
-        todo: list[tuple[Path, str]] = [((), pointer)]
-        seen = set(todo)
+        todo: list[tuple[Path, str, bool]] = [((), pointer, False)]
+        seen: set[tuple[Path, str]] = {((), pointer)}
         while todo:
-            path, part = todo.pop()
+            path, part, is_declared = todo.pop()
             for error in self._explainer(part).iter_errors(value_at(value, path)):
-                failure = _failure(error, path)
+                failure = _failure(error, path, is_declared)
                 if failure.keyword != _REF:
                     found.append(failure)
                 elif (step := (failure.path, error.message)) not in seen:
                     seen.add(step)
-                    todo.append(step)
+                    todo.append((*step, failure.is_declared))
             if len(found) + len(seen) > most:
                 raise TooMuch
         return found
@@ -129,7 +130,7 @@ class SchemaCheck:
         return made
 
 
-def _failure(error: jsonschema_rs.ValidationError, above: Path) -> Failure:
+def _failure(error: jsonschema_rs.ValidationError, above: Path, is_declared: bool) -> Failure:
     path = (*above, *error.instance_path)
     keyword, schema_path = error.kind.name, error.schema_path
     branches: tuple[str, ...] = ()
@@ -138,8 +139,10 @@ def _failure(error: jsonschema_rs.ValidationError, above: Path) -> Failure:
         branches = tuple(error.message.split())
     elif keyword != _REF:
         detail = error.kind.as_dict()
+        detail = {"schema": _without_stops(detail["schema"])} if keyword == "not" else detail
         keyword = UNCHECKED if keyword == "pattern" and "pattern" not in detail else keyword
-    is_declared = bool(path) and ("properties", path[-1]) in pairwise(schema_path)
+    if error.instance_path:
+        is_declared = ("properties", path[-1]) in pairwise(schema_path)
     return Failure(keyword, path, detail, error.message, branches, is_declared)
 
 
@@ -169,6 +172,15 @@ def _with_stops(schema: dict[str, Any]) -> dict[str, Any]:
             node.pop("$ref", None)
             node[_REF] = reference
     return changed
+
+
+def _without_stops(schema: Any) -> Any:
+    """The schema as it was, for showing it."""
+    if is_array(schema):
+        return [_without_stops(item) for item in schema]
+    if not is_object(schema):
+        return schema
+    return {"$ref" if key == _REF else key: _without_stops(item) for key, item in schema.items() if key != _AT}
 
 
 def _stop(check: SchemaCheck, keyword: str) -> type[Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -21,6 +20,8 @@ _TYPES = {
     "array": "list_type", "object": "dict_type", "null": "none_required",
 }  # fmt: skip
 
+_ABOUT_NAMES = ("required", "additionalProperties", "unevaluatedProperties")
+
 # The name that pydantic has for the same complaint, and for the limit in it.
 _LIMITS = {
     "minimum": ("greater_than_equal", "ge", "limit"),
@@ -37,27 +38,11 @@ _LIMITS = {
 
 
 def problems_in(data: Any, check: SchemaCheck) -> list[Problem]:
-    """What is wrong with the data, in the order of the data; of alternatives, what the nearest one says.
+    """What is wrong with the data; of alternatives, what the nearest one says, or several that are as near.
 
     Raises ``TooMuch`` when that cannot be found out in a bounded number of steps.
     """
-    errors = _Explainer(check).errors(data, "")
-    problems = located(errors[:_MOST], data)
-    groups: dict[Path, list[tuple[bool, Problem]]] = {}
-    for error, problem in zip(errors, problems, strict=False):
-        groups.setdefault(problem.path, []).append((error["either"], problem))
-    return [problem for group in groups.values() for problem in _merged(group)]
-
-
-def _merged(group: Sequence[tuple[bool, Problem]]) -> list[Problem]:
-    """Rules that hold together become one problem; ``explain`` would join them by "or", as it does alternatives."""
-    together = [problem for either, problem in group if not either]
-    rest = [problem for either, problem in group if either]
-    if len(together) < 2:
-        return together + rest
-    texts = dict.fromkeys(problem.expected.removeprefix("expected ") for problem in together)
-    expected = "expected " + " and ".join(texts)
-    return [dataclasses.replace(together[0], expected=expected), *rest]
+    return located(_Explainer(check).errors(data, "")[:_MOST], data)
 
 
 class _Explainer:
@@ -70,7 +55,7 @@ class _Explainer:
         self._known: dict[tuple[int, str], list[dict[str, Any]]] = {}
 
     def errors(self, value: Any, pointer: str) -> list[dict[str, Any]]:
-        """The complaints in pydantic's form, places relative to the value; ``either`` marks one of several."""
+        """The complaints in pydantic's form, places relative to the value."""
         key = (id(value), pointer)
         if key not in self._known:
             self._steps += 1
@@ -100,14 +85,14 @@ class _Explainer:
         found = [self.errors(value, branch) for branch in failure.branches]
         if not all(found):
             several = sum(not errors for errors in found) > 1
-            text = "fits more than one of the alternatives, of which exactly one is allowed"
-            return [_error("one_of", value, text if several else failure.message)]
+            text = "expected one alternative to fit, but several do" if several else "expected one alternative to fit"
+            return [_error("one_of", value, text)]
         ranks = [_rank(errors) for errors in found]
         nearest = [errors for errors, rank in zip(found, ranks, strict=True) if rank == min(ranks)]
         if min(ranks)[:2] > (0, 0) and is_object(value) and (tags := _tags_of(found)):
             return tags
         if all(not error["loc"] for errors in nearest for error in errors):
-            return [{**error, "either": True} for errors in nearest for error in errors]
+            return [error for errors in nearest for error in errors]
         return nearest[0]
 
 
@@ -122,7 +107,7 @@ def _tags_of(found: Sequence[list[dict[str, Any]]]) -> list[dict[str, Any]]:
     """The complaints about the one property whose constant tells the alternatives that are objects apart."""
     tags = [error for errors in found for error in errors if _is_tag(error)]
     is_one = len({error["loc"] for error in tags}) == 1
-    return [{**error, "either": True} for error in tags] if is_one else []
+    return tags if is_one else []
 
 
 def _is_tag(error: Mapping[str, Any]) -> bool:
@@ -130,23 +115,28 @@ def _is_tag(error: Mapping[str, Any]) -> bool:
 
 
 def _decisive(failures: list[Failure]) -> list[Failure]:
-    """The complaints about one place without those that follow from others."""
+    """The complaint about one place from which the others follow, or the first: of several, "or" would be said."""
     for keywords in (("enum", "const"), ("type",)):
         if found := [failure for failure in failures if failure.keyword in keywords]:
             return found[:1]
     # What alternatives have looked at is not known where they are left out, so it may be no complaint at all.
     evaluated = [failure for failure in failures if not failure.keyword.startswith("unevaluated")]
-    return evaluated or failures
+    return _with_all_names(evaluated or failures)
+
+
+def _with_all_names(failures: list[Failure]) -> list[Failure]:
+    """The first complaint and, as they are about other places, those about single properties."""
+    about_names = [failure for failure in failures if failure.keyword in _ABOUT_NAMES]
+    others = [failure for failure in failures if failure.keyword not in _ABOUT_NAMES]
+    return others[:1] + about_names
 
 
 def _below(path: Path, error: dict[str, Any]) -> dict[str, Any]:
     return {**error, "loc": (*path, *error["loc"])}
 
 
-def _error(
-    kind: str, value: Any, message: str = "", path: Path = (), either: bool = False, **context: Any
-) -> dict[str, Any]:
-    return {"type": kind, "loc": path, "msg": message, "input": value, "ctx": context, "either": either}
+def _error(kind: str, value: Any, message: str = "", path: Path = (), **context: Any) -> dict[str, Any]:
+    return {"type": kind, "loc": path, "msg": message, "input": value, "ctx": context}
 
 
 def _complaints(failure: Failure, value: Any) -> Iterable[dict[str, Any]]:
@@ -157,8 +147,7 @@ def _complaints(failure: Failure, value: Any) -> Iterable[dict[str, Any]]:
         return [_error(kind, value, f"Input should satisfy {keyword} {limit}", **{name: limit})]
     match keyword:
         case "type":
-            kinds = [_TYPES[name] for name in detail["types"]]
-            return [_error(kind, value, either=len(kinds) > 1) for kind in kinds]
+            return [_error(_TYPES[name], value) for name in sorted(detail["types"], key="null".__eq__)]
         case "enum" | "const":
             options = detail["options"] if keyword == "enum" else [detail["expected_value"]]
             expected = _any_of(options)

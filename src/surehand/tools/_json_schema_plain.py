@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from typing_extensions import TypeIs
 
@@ -14,7 +14,7 @@ from ..errors import UserError
 from ._json_text import is_array, is_object
 from ._problems import Path, show_path
 
-__all__ = ["every_schema", "plain_schema", "pointer_to"]
+__all__ = ["every_schema", "plain_schema", "pointer_to", "property_names"]
 
 _DEPTH = 200
 _ONE = {
@@ -82,3 +82,29 @@ def pointer_to(path: Path) -> str:
     """The path as the fragment of an address: ``/properties/x``."""
     steps = (str(key).replace("~", "~0").replace("/", "~1") for key in path)
     return "".join(f"/{quote(step)}" for step in steps)
+
+
+def property_names(schema: Mapping[str, Any]) -> list[str]:
+    """The names of an object's properties, also of those that a reference or a part of it declares."""
+    names: dict[str, None] = {}
+    todo: list[Any] = [schema]
+    seen: list[int] = []
+    while todo:
+        node = todo.pop()
+        if not _is_mapping(node) or id(node) in seen:
+            continue
+        seen.append(id(node))
+        properties = node.get("properties")
+        names |= dict.fromkeys(properties if _is_mapping(properties) else ())
+        todo += [_referred(schema, node.get("$ref")), *(node.get("allOf") or ())]
+    return list(names)
+
+
+def _referred(schema: Mapping[str, Any], reference: Any) -> Any:
+    """What a reference like ``#/$defs/x`` leads to; nothing for another kind of reference."""
+    if not isinstance(reference, str) or not reference.startswith("#/"):
+        return None
+    node: Any = schema
+    for step in unquote(reference[2:]).split("/"):
+        node = node.get(step.replace("~1", "/").replace("~0", "~")) if _is_mapping(node) else None
+    return node

@@ -165,15 +165,30 @@ class _Search:
             yield write_json(value)
 
     def _member(self, value: Any, options: Sequence[Any], path: Path) -> Any:
-        others: Iterator[Any] = _read(value) if isinstance(value, str) else self._texts(value, path)
-        for other in others:
-            for option in options:
-                if _same(option, other):
-                    return option
-        if not isinstance(value, str):
-            return _NOTHING
-        folded = [option for option in options if isinstance(option, str) and option.casefold() == value.casefold()]
+        """The option that is the value but for stringification, or else the only one that is it but for case too."""
+        for option in options:
+            if self._is_meant(option, value, path, in_any_case=False):
+                return option
+        folded = [option for option in options if self._is_meant(option, value, path, in_any_case=True)]
         return folded[0] if len(folded) == 1 else _NOTHING
+
+    def _is_meant(self, option: Any, value: Any, path: Path, *, in_any_case: bool) -> bool:
+        if is_object(option) and is_object(value):
+            return option.keys() == value.keys() and all(
+                self._is_meant(option[key], value[key], (*path, key), in_any_case=in_any_case) for key in option
+            )
+        if is_array(option) and is_array(value):
+            pairs = enumerate(zip(option, value, strict=False))
+            return len(option) == len(value) and all(
+                self._is_meant(one, other, (*path, number), in_any_case=in_any_case) for number, (one, other) in pairs
+            )
+        if isinstance(option, str) and isinstance(value, str):
+            return option == value or (in_any_case and option.casefold() == value.casefold())
+        if isinstance(option, str):
+            return option in self._texts(value, path)
+        if isinstance(value, str):
+            return any(self._is_meant(option, found, path, in_any_case=in_any_case) for found in _read(value))
+        return bool(option == value) and isinstance(option, bool) == isinstance(value, bool)
 
 
 # ---------------------------------------------------------------- one value
@@ -223,14 +238,6 @@ def _whole(value: Any) -> Any:
     return (
         int(Decimal(repr(value))) if isinstance(value, float) else int(value) if isinstance(value, Decimal) else value
     )
-
-
-def _same(one: Any, other: Any) -> bool:
-    if is_object(one) and is_object(other):
-        return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
-    if is_array(one) and is_array(other):
-        return len(one) == len(other) and all(map(_same, one, other))
-    return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)
 
 
 def _number_at(node: Any, path: Path) -> str | None:

@@ -1,0 +1,791 @@
+"""Tools that bring a JSON schema instead of a signature: what reaches the executor, and what the model reads if not."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from surehand import (
+    Happened,
+    Outcome,
+    Repair,
+    ToolArgumentsError,
+    ToolContext,
+    ToolSpec,
+    ToolTimeout,
+    UserError,
+    programmatic_tool,
+)
+from surehand.events import ArgumentRepaired
+from surehand.messages import ToolCall
+from surehand.testing import call, say
+
+from ..modes import ALL_MODES, IN_SEQUENCE, Mode, ask
+from .helpers import context, execution
+
+INTEGER: dict[str, Any] = {"type": "integer"}
+TEXT: dict[str, Any] = {"type": "string"}
+
+
+def made(schema: dict[str, Any]) -> Any:
+    """A tool with those parameters, which gives back the text that its executor gets."""
+    return programmatic_tool(ToolSpec("t", None, schema), lambda call, context: call.arguments)
+
+
+def one(schema: Any, **more: Any) -> dict[str, Any]:
+    """The schema of arguments with the one property ``x``."""
+    return {"type": "object", "properties": {"x": schema}, **more}
+
+
+def decoded(schema: dict[str, Any], sent: Any, *decoding: Any) -> Any:
+    text = sent if isinstance(sent, str) else json.dumps(sent)
+    return made(schema).body.decode(text, *decoding)
+
+
+def received(schema: dict[str, Any], sent: Any, *decoding: Any) -> str:
+    """The text that the executor gets; what hooks get must be the same."""
+    text = sent if isinstance(sent, str) else json.dumps(sent)
+    body = made(schema).body
+    arguments, _ = body.decode(text, *decoding)
+    given: str = body.call(arguments, context(call=ToolCall("1", "t", text)))
+    assert json.loads(given, parse_float=Decimal) == _with_decimals(arguments)
+    return given
+
+
+def refusal(schema: dict[str, Any], sent: Any, *decoding: Any) -> str:
+    with pytest.raises(ToolArgumentsError) as raised:
+        decoded(schema, sent, *decoding)
+    return str(raised.value)
+
+
+def problems(schema: dict[str, Any], sent: Any) -> str:
+    """What is said to be wrong, without the frame."""
+    return (
+        refusal(schema, sent).removeprefix("The arguments of 't' do not fit: ").partition(". Expected {")[0].rstrip(".")
+    )
+
+
+# ---------------------------------------------------------------- with and without the extra
+
+
+def test_a_schema_without_jsonschema_rs_is_refused_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jsonschema_rs", None)
+    with pytest.raises(UserError, match=r"tool 't'.*pip install 'surehand\[schema\]'"):
+        made(one(INTEGER))
+    body = programmatic_tool(ToolSpec("t"), lambda call, context: call.arguments).body
+    arguments, repairs = body.decode("no json")
+    assert (body.call(arguments, context(call=ToolCall("1", "t", "no json"))), repairs) == ("no json", ())
+
+
+def test_jsonschema_rs_is_loaded_for_a_schema_only() -> None:
+    script = (
+        "import sys; from surehand import ToolSpec, programmatic_tool;"
+        "programmatic_tool(ToolSpec('t'), lambda call, context: ''); before = 'jsonschema_rs' in sys.modules;"
+        "programmatic_tool(ToolSpec('t', None, {}), lambda call, context: '');"
+        "print(before, 'jsonschema_rs' in sys.modules)"
+    )
+    answer = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    assert answer.split() == ["False", "True"]
+
+
+@pytest.mark.parametrize("schema", [{"type": "object"}, {"type": "object", "properties": {}}, {}])
+@pytest.mark.parametrize("text", ["", "  ", "null", "{}"])
+def test_a_schema_without_properties_makes_a_tool_without_parameters(schema: dict[str, Any], text: str) -> None:
+    assert made(schema).name == "t"
+    assert (decoded(schema, text), received(schema, text)) == (({}, ()), "{}")
+
+
+# ---------------------------------------------------------------- schemas that are refused
+
+BAD = {
+    "an unknown type": (one({"type": "strin"}), "properties.x.type"),
+    "a bound that is no number": (one({"minimum": "1"}), "properties.x.minimum"),
+    "a pattern that is none": (one({"type": "string", "pattern": "("}), "properties.x.pattern"),
+    "a huge pattern": (one({"type": "string", "pattern": "((a{1000}){1000}){1000}"}), "properties.x.pattern"),
+    "a reference to nothing": (one({"$ref": "#/$defs/no"}), r"properties.x.\$ref.*/\$defs/no"),
+    "a reference elsewhere": (one({"$ref": "other.json"}), r"properties.x.\$ref.*other.json"),
+    "an unknown draft": ({"$schema": "urn:mine"}, r"\$schema.*urn:mine"),
+    "draft 3": ({"$schema": "http://json-schema.org/draft-03/schema#"}, r"\$schema.*draft-03"),
+    "no JSON": (one({"enum": {1, 2}}), "properties.x.enum"),
+    "no number": (one({"const": float("nan")}), "properties.x.const"),
+    "a key that is no text": (one({"properties": {1: {}}}), "properties.x.properties"),
+}
+
+
+@pytest.mark.parametrize(("schema", "where"), BAD.values(), ids=BAD)
+def test_a_schema_that_cannot_be_used_is_refused_with_its_place(schema: dict[str, Any], where: str) -> None:
+    with pytest.raises(UserError, match=rf"tool 't': its parameters .*{where}"):
+        made(schema)
+
+
+def test_a_schema_that_is_nested_without_end_is_refused() -> None:
+    schema: dict[str, Any] = {}
+    for _ in range(10_000):
+        schema = one(schema)
+    with pytest.raises(UserError, match=r"tool 't'.*nested more than 200 levels"):
+        made(schema)
+
+
+def test_nothing_is_fetched(tmp_path: Path) -> None:
+    there = tmp_path / "there.json"
+    there.write_text("{}")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.setblocking(False)
+        for address in (f"http://127.0.0.1:{server.getsockname()[1]}/x.json", there.as_uri()):
+            for schema in (one({"$ref": address}), {"$schema": address}, {"$id": address, **one({"$ref": "y.json"})}):
+                with pytest.raises(UserError, match="tool 't'"):
+                    made(schema)
+        with pytest.raises(BlockingIOError):
+            server.accept()
+
+
+# ---------------------------------------------------------------- drafts
+
+DRAFTS = {
+    "draft 4": ("http://json-schema.org/draft-04/schema#", {"minimum": 1, "exclusiveMinimum": True}, "definitions"),
+    "draft 6": ("http://json-schema.org/draft-06/schema#", {"exclusiveMinimum": 1}, "definitions"),
+    "draft 7": ("http://json-schema.org/draft-07/schema#", {"if": {"maximum": 1}, "then": False}, "definitions"),
+    "2019-09": ("https://json-schema.org/draft/2019-09/schema", {"exclusiveMinimum": 1}, "$defs"),
+    "2020-12": ("https://json-schema.org/draft/2020-12/schema", {"exclusiveMinimum": 1}, "$defs"),
+}
+
+
+@pytest.mark.parametrize(("draft", "more_than_one", "place"), DRAFTS.values(), ids=DRAFTS)
+def test_every_draft_is_known_with_local_references_and_recursion(draft: str, more_than_one: Any, place: str) -> None:
+    node = {
+        "type": "object",
+        "properties": {"n": {"type": "number", **more_than_one}, "next": {"$ref": f"#/{place}/node"}},
+    }
+    schema = {"$schema": draft, **one({"$ref": f"#/{place}/node"}), place: {"node": node}}
+    assert decoded(schema, {"x": {"n": 2, "next": {"n": "3"}}}) == (
+        {"x": {"n": 2, "next": {"n": 3}}},
+        (Repair("x.next.n", "3", 3),),
+    )
+    assert problems(schema, {"x": {"next": {"n": 1}}}).startswith("x.next.n: ")
+
+
+def test_without_a_draft_the_schema_is_of_2020_12() -> None:
+    assert problems(one({"prefixItems": [INTEGER], "items": False}), {"x": [1, 2]}) == (
+        "x[1]: expected nothing at this place, received the number 2"
+    )
+
+
+def test_an_integral_fraction_is_an_integer_and_becomes_one_where_the_draft_knows_none() -> None:
+    assert received(one(INTEGER), '{"x": 2.0}') == '{"x": 2.0}'
+    schema = {"$schema": "http://json-schema.org/draft-04/schema#", **one(INTEGER)}
+    assert decoded(schema, '{"x": 2.0}') == ({"x": 2}, (Repair("x", 2.0, 2),))
+
+
+def test_a_format_is_an_annotation() -> None:
+    schema = {"$schema": "http://json-schema.org/draft-07/schema#", **one({"type": "string", "format": "email"})}
+    assert received(schema, '{"x": "nobody"}') == '{"x": "nobody"}'
+
+
+# ---------------------------------------------------------------- what is valid arrives exactly
+
+EXACT = [
+    '{"x":1}',
+    ' { "x" :\t1.50,\n "y": "é\\u00e9" } ',
+    '{"x": 123456789012345678901234567890}',
+    '{"x": -0.12345678901234567890123456789}',
+    '{"x": 1e23}',
+    '{"x": 9007199254740993}',
+    "{ }",
+    '{"x": {"k": "[1]"}}',
+]
+
+
+@pytest.mark.parametrize("text", EXACT)
+def test_a_valid_call_arrives_as_the_model_wrote_it(text: str) -> None:
+    schema = {"properties": {"x": {"type": ["number", "object"]}}}
+    body = made(schema).body
+    for decoding in ("strict", "repair", "salvage"):
+        arguments, repairs = body.decode(text, decoding)
+        given = context(call=ToolCall("1", "t", text))
+        assert (body.call(arguments, given), repairs) == (text, ())
+        assert json.loads(text, parse_float=Decimal) == _with_decimals(arguments)
+
+
+def _with_decimals(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _with_decimals(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_with_decimals(item) for item in value]
+    return Decimal(repr(value)) if isinstance(value, float) else value
+
+
+def test_numbers_are_compared_with_all_their_digits() -> None:
+    schema = one({"type": "number", "maximum": 2**53})
+    assert received(schema, '{"x": 9007199254740992.000}') == '{"x": 9007199254740992.000}'
+    assert problems(schema, '{"x": 9007199254740993}') == (
+        "x: out of range: expected at most 9007199254740992, received the number 9007199254740993"
+    )
+    assert problems(one({"const": 10**30}), {"x": 10**30 + 1}).startswith("x: not a valid enum value: ")
+    assert problems(one({"type": "number", "maximum": 1}), '{"x": 1.00000000000000000000000001}').startswith(
+        "x: out of"
+    )
+
+
+def test_a_byte_order_mark_is_no_part_of_the_call() -> None:
+    assert received(one(INTEGER), '\ufeff{"x": 1}') == '{"x":1}'
+
+
+# ---------------------------------------------------------------- what a model reads
+
+ORDER = one(
+    {
+        "type": "object",
+        "properties": {
+            "items": {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "properties": {"qty": {"type": "integer", "minimum": 1}},
+                    "required": ["qty"],
+                },
+            }
+        },
+        "additionalProperties": False,
+    },
+    required=["x"],
+)
+LEAF = {"type": "object", "properties": {"kind": {"const": "leaf"}, "n": INTEGER}, "required": ["kind", "n"]}
+TREE = {
+    "type": "object",
+    "properties": {"kind": {"const": "tree"}, "of": {"$ref": "#/$defs/any"}},
+    "required": ["kind"],
+}
+TREES = {**one({"$ref": "#/$defs/any"}), "$defs": {"any": {"oneOf": [LEAF, TREE, {"type": "null"}]}}}
+
+SAID: dict[str, tuple[dict[str, Any], Any, str]] = {
+    "a path": (
+        ORDER,
+        {"x": {"items": [{"qty": 1}, {"qty": "few"}]}},
+        'x.items[1].qty: not convertible: expected an integer, received the text "few"',
+    ),
+    "out of range": (
+        ORDER,
+        {"x": {"items": [{"qty": 0}]}},
+        "x.items[0].qty: out of range: expected at least 1, received the number 0",
+    ),
+    "missing inside": (ORDER, {"x": {"items": [{}]}}, "x.items[0].qty: missing"),
+    "missing": (ORDER, {}, "x: missing"),
+    "unknown inside": (ORDER, {"x": {"item": 1}}, "x.item: there is no such property, received the number 1"),
+    "unknown": (
+        one(INTEGER, additionalProperties=False),
+        {"y": "1"},
+        'y: there is no such property, received the text "1"',
+    ),
+    "null where it must be": (
+        one(INTEGER, required=["x"]),
+        {"x": None},
+        "x: not convertible: expected an integer, received null",
+    ),
+    "a fraction": (one(INTEGER), {"x": 1.5}, "x: non-integer value: expected an integer, received the number 1.5"),
+    "types": (
+        one({"type": ["integer", "null"]}),
+        {"x": "a"},
+        'x: not convertible: expected an integer or null, received the text "a"',
+    ),
+    "a constant": (one({"const": 1}), {"x": 2}, "x: not a valid enum value: expected 1, received the number 2"),
+    "an enum": (
+        one({"enum": ["a", "b", 3]}),
+        {"x": "c"},
+        "x: not a valid enum value: expected 'a', 'b' or 3, received the text \"c\"",
+    ),
+    "labelled members": (
+        one({"oneOf": [{"const": "a"}, {"const": "b"}]}),
+        {"x": "c"},
+        "x: not a valid enum value: expected 'a' or 'b', received the text \"c\"",
+    ),
+    "any type of several": (
+        one({"anyOf": [INTEGER, {"type": "null"}]}),
+        {"x": "a"},
+        'x: not convertible: expected an integer or null, received the text "a"',
+    ),
+    "the nearest alternative": (
+        one({"anyOf": [INTEGER, {"type": "string", "minLength": 2}]}),
+        {"x": "a"},
+        'x: out of range: expected a text of at least 2 characters, received the text "a"',
+    ),
+    "the alternative with the tag": (
+        TREES,
+        {"x": {"kind": "tree", "of": {"kind": "leaf", "n": "z"}}},
+        'x.of.n: not convertible: expected an integer, received the text "z"',
+    ),
+    "a tag that no alternative has": (
+        TREES,
+        {"x": {"kind": "bush"}},
+        "x.kind: not a valid enum value: expected 'leaf' or 'tree', received the text \"bush\"",
+    ),
+    "no type of the alternatives": (
+        TREES,
+        {"x": True},
+        "x: not convertible: expected an object or null, received true",
+    ),
+    "several alternatives": (
+        one({"oneOf": [INTEGER, {"type": "number"}]}),
+        {"x": 1},
+        "x: expected one alternative to fit, but several do, received the number 1",
+    ),
+    "a pattern": (
+        one({"pattern": "^a+$"}),
+        {"x": "b"},
+        'x: expected a text that matches the pattern ^a+$, received the text "b"',
+    ),
+    "items that are equal": (
+        one({"uniqueItems": True}),
+        {"x": [1, 1]},
+        "x: expected items that all differ, received an array of 2",
+    ),
+    "few items": (
+        one({"minItems": 2}),
+        {"x": [1]},
+        "x: out of range: expected at least 2 items, received an array of 1",
+    ),
+    "few properties": (
+        one({"minProperties": 2}),
+        {"x": {}},
+        "x: expected at least 2 properties, received an object with no properties",
+    ),
+    "what is excluded": (
+        one({"not": {"anyOf": [INTEGER]}}),
+        {"x": 1},
+        'x: expected something else than what fits {"anyOf":[{"type":"integer"}]}, received the number 1',
+    ),
+    "dependent": (one(INTEGER, dependentRequired={"x": ["y"]}), {"x": 1}, "y: missing"),
+    "under a condition": (
+        {"if": {"required": ["y"]}, "then": one(INTEGER)},
+        {"x": "a", "y": 1},
+        'x: not convertible: expected an integer, received the text "a"',
+    ),
+    "what no part takes": (
+        {"allOf": [one(INTEGER)], "unevaluatedProperties": False},
+        {"x": 1, "y": 1},
+        "y: there is no such property, received the number 1",
+    ),
+    "several at once": (
+        {"properties": {"x": INTEGER, "y": TEXT}, "required": ["z"]},
+        {"x": "a", "y": None, "w": 1},
+        'x: not convertible: expected an integer, received the text "a"; z: missing',
+    ),
+}
+
+
+@pytest.mark.parametrize(("schema", "sent", "said"), SAID.values(), ids=SAID)
+def test_a_refusal_names_the_place_the_value_and_what_was_expected(schema: Any, sent: Any, said: str) -> None:
+    assert sorted(problems(schema, sent).split("; ")) == sorted(said.split("; "))
+
+
+def test_a_refusal_ends_with_what_is_expected() -> None:
+    schema = {
+        "properties": {"n": INTEGER, "unit": {"enum": ["C", 5, None]}, "to": {"type": ["string", "null"]}},
+        "required": ["n"],
+    }
+    assert refusal(schema, {}) == (
+        "The arguments of 't' do not fit: n: missing. "
+        "Expected {n: integer, unit: one of 'C', 5, null (optional), to: string or null (optional)}."
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("[1]", "expected a JSON object, received an array of 1"),
+        ("5", "expected a JSON object, received the number 5"),
+        ('{"x": 1', "it ends too early, as if cut off"),
+        ('{"x": 1e999}', "the number 1e999 is too large"),
+        ('{"x": NaN}', "NaN is not a number in JSON"),
+    ],
+)
+def test_what_is_no_object_is_refused(text: str, reason: str) -> None:
+    assert refusal(one(INTEGER), text) == (
+        f"The arguments of 't' are not a JSON object: {reason}. Expected {{x: integer (optional)}}."
+    )
+
+
+def test_a_refusal_is_short_however_much_is_wrong() -> None:
+    names = [f"name_{number}" for number in range(5000)]
+    schema = {"properties": dict.fromkeys(names, INTEGER)}
+    assert len(refusal(schema, dict.fromkeys(names, "x" * 1000))) == 1000
+
+
+# ---------------------------------------------------------------- repairs
+
+REPAIRED: dict[str, tuple[Any, Any, Any]] = {
+    "an integer": (INTEGER, "7", 7),
+    "an integer with spaces": (INTEGER, " 7 ", 7),
+    "an integral fraction": (INTEGER, "7.0", 7),
+    "an integer of any size": (INTEGER, "1" + "0" * 40, 10**40),
+    "a power": (INTEGER, "1e23", 10**23),
+    "a number": ({"type": "number"}, "-1.5", -1.5),
+    "a number of many digits": ({"type": "number"}, "0.12345678901234567890123", Decimal("0.12345678901234567890123")),
+    "true": ({"type": "boolean"}, "True", True),
+    "false": ({"type": "boolean"}, "false", False),
+    "null": ({"type": ["integer", "null"]}, "null", None),
+    "an array": ({"type": "array"}, '[1, "a"]', [1, "a"]),
+    "an object": ({"type": "object"}, '{"k": 1}', {"k": 1}),
+    "a number as text": (TEXT, 7, "7"),
+    "a word as text": (TEXT, True, "true"),
+    "an array as text": (TEXT, [1, {"k": "é"}], '[1,{"k":"é"}]'),
+    "a member in another case": ({"enum": ["Red", "Green"]}, "RED", "Red"),
+    "a member as text": ({"enum": [1, 2]}, "2", 2),
+    "a word as a member": ({"enum": [True, "x"]}, "TRUE", True),
+    "a member that is text": ({"enum": ["1", "2"]}, 2, "2"),
+    "a constant": ({"const": {"k": [1]}}, '{"k": ["1"]}', {"k": [1]}),
+    "a labelled member": ({"oneOf": [{"const": "A", "title": "a"}, {"const": "B"}]}, "b", "B"),
+    "an alternative": ({"anyOf": [INTEGER, {"type": "null"}]}, "7", 7),
+    "the only alternative that fits": (
+        {"anyOf": [{"type": "array", "items": INTEGER}, {"type": "object"}]},
+        '["1"]',
+        [1],
+    ),
+}
+
+
+@pytest.mark.parametrize(("schema", "sent", "after"), REPAIRED.values(), ids=REPAIRED)
+def test_what_only_stringification_separates_from_a_valid_value_is_repaired(schema: Any, sent: Any, after: Any) -> None:
+    arguments, repairs = decoded(one(schema), {"x": sent})
+    assert (arguments, repairs[0].path, repairs[0].before) == ({"x": after}, "x", sent)
+    inside, more = decoded(one({"type": "array", "items": one(schema)}), {"x": [{"x": sent}]})
+    assert (inside, more[0].path, more[0].before) == ({"x": [{"x": after}]}, "x[0].x", sent)
+    assert refusal(one(schema), {"x": sent}, "strict").startswith("The arguments of 't' do not fit: x")
+
+
+def test_fields_of_text_that_is_an_object_are_repaired_too() -> None:
+    schema = one({"type": "object", "properties": {"k": {"type": "array", "items": INTEGER}, "s": TEXT}})
+    assert decoded(schema, {"x": json.dumps({"k": json.dumps(["1"]), "s": 5})}) == (
+        {"x": {"k": [1], "s": "5"}},
+        (
+            Repair("x", '{"k": "[\\"1\\"]", "s": 5}', {"k": '["1"]', "s": 5}),
+            Repair("x.k", '["1"]', ["1"]),
+            Repair("x.s", 5, "5"),
+            Repair("x.k[0]", "1", 1),
+        ),
+    )
+
+
+def test_a_number_becomes_the_text_that_it_was() -> None:
+    schema = {"properties": {"x": TEXT, "y": one(TEXT)}}
+    assert received(schema, '{"x": 1.500, "y": "{\\"x\\": 2.0e1}"}') == '{"x":"1.500","y":{"x":"2.0e1"}}'
+
+
+def test_the_executor_gets_repaired_text_with_all_digits() -> None:
+    schema = {"properties": {"n": INTEGER}}
+    text = '{"n": "1", "big": 123456789012345678901234567890, "long": 0.10000000000000000000000001, "s": "é"}'
+    assert received(schema, text) == (
+        '{"n":1,"big":123456789012345678901234567890,"long":0.10000000000000000000000001,"s":"é"}'
+    )
+
+
+def test_the_context_of_a_repaired_call_carries_the_repaired_call() -> None:
+    body = programmatic_tool(ToolSpec("t", None, one(INTEGER)), lambda call, context: (call, context.call)).body
+    sent = ToolCall("1", "t", '{"x": "1"}')
+    repaired = ToolCall("1", "t", '{"x":1}')
+    assert body.call(body.decode(sent.arguments)[0], context(call=sent)) == (repaired, repaired)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": ["string", "array"]},
+        {"anyOf": [{"type": "array"}, TEXT]},
+        {"oneOf": [INTEGER, {"type": "string", "pattern": "^."}]},
+        {},
+        {"enum": ["[1]", [1]]},
+    ],
+)
+def test_a_valid_place_is_never_repaired(schema: Any) -> None:
+    text = '{"x": "[1]", "n": "1"}'
+    arguments, repairs = decoded({"properties": {"x": schema, "n": INTEGER}}, text)
+    assert (arguments, repairs) == ({"x": "[1]", "n": 1}, (Repair("n", "1", 1),))
+
+
+@pytest.mark.parametrize(
+    ("schema", "sent"),
+    [
+        (INTEGER, "7.5"),
+        (INTEGER, "seven"),
+        (INTEGER, True),
+        (INTEGER, ""),
+        (INTEGER, "1_000"),
+        ({"type": "number"}, "1e999"),
+        ({"type": "number"}, "NaN"),
+        ({"type": "boolean"}, 1),
+        ({"type": "boolean"}, "yes"),
+        ({"type": "array"}, "1, 2"),
+        ({"type": "array"}, '{"k": 1}'),
+        ({"type": "object"}, ""),
+        ({"enum": ["ab", "AB"]}, "Ab"),
+        ({"oneOf": [{"const": "ab"}, {"const": "AB"}]}, "Ab"),
+        ({"type": "integer", "maximum": 5}, "7"),
+        ({"anyOf": [{"type": "integer", "maximum": 5}, {"type": "null"}]}, "7"),
+        ({"allOf": [INTEGER, TEXT]}, "7"),
+    ],
+)
+def test_what_is_more_than_stringification_is_refused(schema: Any, sent: Any) -> None:
+    assert problems(one(schema), {"x": sent}).startswith("x: ")
+
+
+def test_of_several_alternatives_the_one_with_the_fewest_changes_is_taken() -> None:
+    two = {"type": "object", "properties": {"a": INTEGER, "b": INTEGER}, "required": ["a"]}
+    only = {"type": "object", "properties": {"a": TEXT, "b": INTEGER}, "required": ["a"]}
+    assert decoded(one({"anyOf": [two, only]}), {"x": {"a": "1", "b": "2"}}) == (
+        {"x": {"a": "1", "b": 2}},
+        (Repair("x.b", "2", 2),),
+    )
+
+
+def test_of_one_of_several_only_a_repair_that_leaves_one_is_taken() -> None:
+    schema = one({"oneOf": [{"type": "number"}, INTEGER, {"type": "null"}]})
+    assert problems(schema, {"x": "7"}) == (
+        'x: not convertible: expected a number or an integer or null, received the text "7"'
+    )
+    assert decoded(schema, {"x": "7.5"})[0] == {"x": 7.5}
+
+
+def test_arguments_that_were_encoded_twice_are_repaired() -> None:
+    twice = json.dumps(json.dumps({"x": "1"}))
+    assert decoded(one(INTEGER), twice) == ({"x": 1}, (Repair("", twice, '{"x": "1"}'), Repair("x", "1", 1)))
+    assert refusal(one(INTEGER), json.dumps(json.dumps({"x": 1})), "strict").startswith("The arguments of 't' are not")
+
+
+def test_a_stray_comma_is_repaired() -> None:
+    assert received(one(INTEGER), '{"x": 1,}') == '{"x":1}'
+
+
+def test_an_echo_of_the_schema_is_unwrapped_unless_it_is_valid() -> None:
+    sent = {"properties": {"x": "1"}, "type": "object"}
+    assert decoded(one(INTEGER, required=["x"]), sent) == (
+        {"x": 1},
+        (Repair("", sent, {"x": "1"}), Repair("x", "1", 1)),
+    )
+    assert decoded(one(INTEGER), sent) == (sent, ())
+
+
+def test_an_object_in_prose_is_read_in_salvage_mode_only() -> None:
+    text = 'Here you are:\n```json\n{"x": "1"}\n```'
+    assert decoded(one(INTEGER), text, "salvage") == ({"x": 1}, (Repair("", text, '{"x": "1"}'), Repair("x", "1", 1)))
+    assert refusal(one(INTEGER), text).startswith("The arguments of 't' are not a JSON object: ")
+
+
+# ---------------------------------------------------------------- null and unknown names
+
+
+@pytest.mark.parametrize("decoding", ["strict", "repair"])
+def test_a_null_for_what_may_be_left_out_counts_as_absent(decoding: Any) -> None:
+    schema = {"properties": {"x": INTEGER, "y": {"$ref": "#/$defs/d"}, "z": {"type": "null"}}, "$defs": {"d": TEXT}}
+    body = made(schema).body
+    arguments, repairs = body.decode('{"x": null, "y": null, "z": null}', decoding)
+    given = body.call(arguments, context(call=ToolCall("1", "t", '{"x": null, "y": null, "z": null}')))
+    assert (arguments, repairs, given) == ({"z": None}, (), '{"z":null}')
+
+
+@pytest.mark.parametrize(
+    ("schema", "sent", "said"),
+    [
+        (one(INTEGER, required=["x"]), {"x": None}, "x: not convertible: expected an integer, received null"),
+        (
+            {"$ref": "#/$defs/a", "$defs": {"a": one(TEXT, required=["x"])}},
+            {"x": None},
+            "x: not convertible: expected text, received null",
+        ),
+        (one(one(INTEGER)), {"x": {"x": None}}, "x.x: not convertible: expected an integer, received null"),
+        (one({}, additionalProperties=False), {"y": None}, "y: there is no such property, received null"),
+        (one({}, additionalProperties=INTEGER), {"y": None}, "y: not convertible: expected an integer, received null"),
+    ],
+)
+def test_no_other_null_counts_as_absent(schema: Any, sent: Any, said: str) -> None:
+    assert problems(schema, sent) == said
+
+
+def test_unknown_names_are_what_the_schema_says() -> None:
+    assert received(one(INTEGER), '{"x": 1, "y": 2}') == '{"x": 1, "y": 2}'
+    assert problems(one(INTEGER, additionalProperties=False), {"x": 1, "y": 2}) == (
+        "y: there is no such property, received the number 2"
+    )
+
+
+# ---------------------------------------------------------------- bounds
+
+
+def nested(depth: int, value: Any) -> Any:
+    for _ in range(depth):
+        value = {"a": value}
+    return value
+
+
+ALTERNATIVES = {
+    "type": "object",
+    "anyOf": [{"properties": {"a": {"$ref": "#"}}, "minProperties": least} for least in (1, 0)],
+}
+PARTS = {"type": "object", "allOf": [{"properties": {"a": {"$ref": "#"}}}, {"properties": {"a": {"$ref": "#"}}}]}
+
+
+@pytest.mark.parametrize("schema", [ALTERNATIVES, PARTS])
+@pytest.mark.parametrize("depth", [15, 40, 190])
+def test_schemas_that_contain_themselves_twice_take_no_exponential_time(schema: Any, depth: int) -> None:
+    assert refusal(schema, nested(depth, 1)).startswith("The arguments of 't' ")
+    assert decoded(schema, nested(depth, {})) == (nested(depth, {}), ())
+
+
+def test_a_deep_place_is_still_repaired() -> None:
+    schema = one({"$ref": "#/$defs/n"}) | {
+        "$defs": {
+            "n": {"anyOf": [INTEGER, {"type": "object", "properties": {"a": {"$ref": "#/$defs/n"}}, "required": ["a"]}]}
+        }
+    }
+    assert decoded(schema, {"x": nested(40, "7")})[0] == {"x": nested(40, 7)}
+
+
+def test_a_pattern_that_takes_too_long_refuses_the_text() -> None:
+    schema = one({"type": "string", "pattern": r"^(a|a)*\1$"})
+    assert problems(schema, {"x": "a" * 60 + "b"}).startswith(
+        "x: expected a text that can be checked against the pattern; this one takes too many steps, received the text"
+    )
+    assert refusal(one({"not": {"pattern": r"^(a|a)*\1$"}}), {"x": "a" * 60 + "b"}).startswith("The arguments of 't' ")
+
+
+def test_many_broken_places_are_repaired_or_refused_in_one_go() -> None:
+    schema = one({"type": "array", "items": {"anyOf": [INTEGER, {"type": "null"}]}})
+    assert decoded(schema, {"x": [str(n) for n in range(2000)]})[0] == {"x": list(range(2000))}
+    assert len(refusal(schema, {"x": ["a"] * 20_000})) <= 1000
+
+
+def test_a_failing_validator_refuses_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Panic(BaseException):
+        pass
+
+    Panic.__name__ = "PanicException"
+
+    def panic(value: Any) -> bool:
+        raise Panic("inside")
+
+    from surehand.tools import _json_schema_decode
+
+    class Panicking(_json_schema_decode.SchemaCheck):
+        def __init__(self, schema: Any, tool: str) -> None:
+            super().__init__(schema, tool)
+            self.is_valid = panic
+
+    monkeypatch.setattr(_json_schema_decode, "SchemaCheck", Panicking)
+    assert refusal(one(INTEGER), {"x": 1}) == (
+        "The arguments of 't' were refused: they could not be checked: PanicException: inside"
+    )
+
+
+# ---------------------------------------------------------------- in a run
+
+SPEC = ToolSpec("book", "Books.", one({"type": "array", "items": INTEGER}, required=["x"], additionalProperties=False))
+
+
+@pytest.mark.parametrize("mode", ALL_MODES, ids=str)
+def test_a_run_repairs_refuses_and_undoes_calls_of_such_tools(mode: Mode) -> None:
+    got: list[str] = []
+    undone: list[Any] = []
+    asked: list[Any] = []
+
+    def execute(call: ToolCall, context: ToolContext[Any]) -> str:
+        got.append(call.arguments)
+        return "booked"
+
+    def authorise(context: ToolContext[Any], arguments: dict[str, Any]) -> bool:
+        asked.append(dict(arguments))
+        return True
+
+    def cancel(x: list[int]) -> None:
+        undone.append(x)
+
+    def fail(call: ToolCall, context: ToolContext[Any]) -> str:
+        raise RuntimeError("no")
+
+    ended = mode.play(
+        ask(call("book", '{"x": ["1", 2]}')),
+        ask(call("book", '{"y": 1}')),
+        ask(call("book", '{"x":  [3]}')),
+        ask(call("fail")),
+        tools=[
+            programmatic_tool(SPEC, execute, undo=cancel, authorise=authorise),
+            programmatic_tool(ToolSpec("fail"), fail),
+        ],
+    )
+    assert isinstance(ended.error, RuntimeError)
+    assert got == ['{"x":[1,2]}', '{"x":  [3]}']
+    assert asked == [{"x": [1, 2]}, {"x": [3]}]
+    assert undone == [[3], [1, 2]]
+    assert [event.repair for event in ended.of(ArgumentRepaired)] == [Repair("x[0]", "1", 1)]
+    assert [execution.outcome for execution in ended.executions][:3] == [Outcome.DONE, Outcome.REJECTED, Outcome.DONE]
+
+
+@pytest.mark.parametrize("mode", ALL_MODES, ids=str)
+def test_the_model_reads_what_is_wrong_and_may_correct_itself(mode: Mode) -> None:
+    async def execute(call: ToolCall, context: ToolContext[Any]) -> str:
+        return context.call.arguments
+
+    ended = mode.play(
+        ask(call("book", '{"x": ["one"]}')), ask(call("book", '{"x": [1]}')), say("Done"), tools=[(SPEC, execute)]
+    )
+    said = 'x[0]: not convertible: expected an integer, received the text "one". Expected {x: array}.'
+    assert ended.results == [
+        ("book", f"The arguments of 'book' do not fit: {said}", True),
+        ("book", '{"x": [1]}', False),
+    ]
+
+
+@pytest.mark.parametrize("mode", IN_SEQUENCE, ids=str)
+def test_the_decoding_of_a_tool_decides_what_is_repaired(mode: Mode) -> None:
+    def execute(call: ToolCall, context: ToolContext[Any]) -> str:
+        return call.arguments
+
+    strict = programmatic_tool(ToolSpec("a", None, one(INTEGER)), execute, decoding="strict")
+    lenient = programmatic_tool(ToolSpec("b", None, one(INTEGER)), execute, decoding="salvage")
+    ended = mode.play(ask(call("a", '{"x": "1"}'), call("b", 'Sure: {"x": "1"}')), say("Done"), tools=[strict, lenient])
+    assert [(name, is_error) for name, _, is_error in ended.results] == [("a", True), ("b", False)]
+    assert ended.results[1][1] == '{"x":1}'
+
+
+@pytest.mark.parametrize("mode", IN_SEQUENCE, ids=str)
+def test_a_probe_gets_the_arguments_and_an_identical_call_is_recognised(mode: Mode) -> None:
+    runs: list[str] = []
+    probed: list[Any] = []
+
+    def execute(call: ToolCall, context: ToolContext[Any]) -> str:
+        runs.append(call.arguments)
+        raise ToolTimeout("nobody knows")
+
+    def probe(context: ToolContext[Any], arguments: dict[str, Any]) -> Any:
+        probed.append(dict(arguments))
+        return Happened("booked")
+
+    ended = mode.play(
+        ask(call("book", '{"x": "[1]"}')), say("Done"), tools=[programmatic_tool(SPEC, execute, probe=probe)]
+    )
+    assert (runs, probed, ended.results) == (['{"x":[1]}'], [{"x": [1]}], [("book", "booked", False)])
+    runs.clear()
+    again = mode.play(
+        ask(call("book", '{"x": [12345678901234567890123]}')),
+        ask(call("book", '{"x": ["12345678901234567890123"]}')),
+        say("Done"),
+        tools=[(SPEC, execute)],
+    )
+    assert len(runs) == 1
+    assert [execution.outcome for execution in again.executions] == [Outcome.UNKNOWN, Outcome.DENIED]
+
+
+def test_an_undo_may_ask_for_the_properties_of_a_referenced_schema() -> None:
+    schema = {"$ref": "#/$defs/a", "$defs": {"a": {"allOf": [{"properties": {"y": INTEGER, "x": INTEGER}}]}}}
+
+    def cancel(x: int, y: int) -> Any:
+        return x, y
+
+    tool = programmatic_tool(ToolSpec("t", None, schema), lambda call, context: "", undo=cancel)
+    assert tool.undo is not None
+    assert tool.undo.call(execution("v"), tool.body.decode('{"x": "1", "y": 2}')[0], context()) == (1, 2)
+    assert tool.spec.parameters is schema
