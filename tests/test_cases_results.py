@@ -180,7 +180,7 @@ IMAGE, TEXT = ImageContent(url="https://x/y.png"), TextContent("hi")
         (lambda: {TextContent("b"), TextContent("a")}, (TextContent("a"), TextContent("b"))),
         (lambda: TextContent(f"{LONE}!"), (TextContent("\ufffd!"),)),
         (lambda: [IMAGE, TextContent(LONE)], (IMAGE, TextContent("\ufffd"))),
-        (lambda: [], (TextContent("[]"),)),
+        (list, (TextContent("[]"),)),
         (lambda: {"a": TEXT}, (TextContent('{"a":{"type":"text","text":"hi"}}'),)),
         (lambda: [[TEXT]], (TextContent('[[{"type":"text","text":"hi"}]]'),)),
         (lambda: ToolResult.of("x", value=Hostile()), (TextContent("x"),)),

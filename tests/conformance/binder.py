@@ -111,9 +111,12 @@ def _constant(kind: Kind, value: Any, on: frozenset[str]) -> str:
     members = MEMBERS[kind.name.removeprefix("enum:")]
     if isinstance(value, Number) and value.is_whole and 0 <= int(value) < len(members):
         return members[int(value)]
-    if _is_text(value) and value.strip() in members:
-        return value.strip()
-    raise Refused(NO_MEMBER)
+    if _is_text(value) and not value.strip():
+        raise Refused(NO)
+    named = {member.casefold(): member for member in members}
+    if not _is_text(value) or value.strip().casefold() not in named:
+        raise Refused(NO_MEMBER)
+    return named[value.strip().casefold()]
 
 
 def _anything(kind: Kind, value: Any, on: frozenset[str]) -> Any:
@@ -154,10 +157,12 @@ def _fields(kind: Kind, value: Any, on: frozenset[str]) -> dict[str, Any]:
     return {name: bound(kind_of(type_name), value.get(name), on) for name, type_name in fields.items()}
 
 
-_PARTS = {
-    "date": ("year", "month", "day"),
-    "time": ("hour", "minute", "second", "nano"),
-    "datetime": ("year", "month", "day", "hour", "minute", "second", "nano"),
+_DATE, _TIME = ("year", "month", "day"), ("hour", "minute", "second", "nano")
+_MAY_LACK = ("second", "nano")
+_WRITTEN = {
+    "date": r"\d{4}-\d\d-\d\d",
+    "time": r"\d\d:\d\d(:\d\d(\.\d{1,9})?)?",
+    "datetime": r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,9})?)?",
 }
 
 
@@ -165,13 +170,20 @@ def _moment(kind: Kind, value: Any, on: frozenset[str]) -> str:
     read: Any = {"date": datetime.date, "time": datetime.time, "datetime": datetime.datetime}[kind.name]
     try:
         if isinstance(value, dict) and "D-36" not in on:
-            parts = {**value.get("date", {}), **value.get("time", {}), **value}
-            return read(*(int(parts.get(part, 0)) for part in _PARTS[kind.name] if part != "nano")).isoformat()
-        if _is_text(value):
+            return read(*_parts(kind, value)).isoformat()
+        if _is_text(value) and re.fullmatch(_WRITTEN[kind.name], value):
             return read.fromisoformat(value).isoformat()
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, KeyError):
         pass
     raise Refused(NO)
+
+
+def _parts(kind: Kind, value: dict[str, Any]) -> list[int]:
+    if kind.name == "datetime":
+        return [*_parts(Kind("date"), value["date"]), *_parts(Kind("time"), value["time"])]
+    names = _DATE if kind.name == "date" else _TIME
+    parts = [int(value.get(name, 0) if name in _MAY_LACK else value[name]) for name in names]
+    return parts if kind.name == "date" else [*parts[:3], parts[3] // 1000]
 
 
 def _maybe(kind: Kind, value: Any, on: frozenset[str]) -> dict[str, Any]:

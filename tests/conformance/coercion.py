@@ -26,10 +26,12 @@ _OUR_NUMBERS = re.compile(r"\s*[+-]?\d+(\.\d+)?([eE][+-]?\d{1,3})?\s*")
 
 def build_problem(params: list[Mapping[str, Any]], on: frozenset[str]) -> str | None:
     """Why a tool with these parameters cannot be made, if it cannot."""
-    if "3.4.9" in on:
-        return None
     for param in params:
         kind = kind_of(param["type"])
+        if param.get("default") is not None and not _has_fitting_default(kind, param["default"], on):
+            return "a default that does not fit"
+        if "3.4.9" in on:
+            continue
         if "default" in param and kind.name == "optional":
             return "a default of something optional"
         if kind.is_primitive and not param.get("required", True) and "default" not in param:
@@ -51,7 +53,9 @@ def _argument(param: Mapping[str, Any], given: Mapping[str, Any], on: frozenset[
     kind, value = kind_of(param["type"]), given.get(param["name"])
     if value is not None:
         return _fitted(kind, value, on)
-    if param.get("default") is not None:
+    has_null = kind.nullable or kind.name == "optional"
+    is_null = "3.4.9" in on and has_null and param["name"] in given  # a value like any other, where the type has it
+    if param.get("default") is not None and not is_null:
         return _default(kind, param["default"], on)
     if kind.name == "optional":
         return {"optional": None}
@@ -61,9 +65,17 @@ def _argument(param: Mapping[str, Any], given: Mapping[str, Any], on: frozenset[
     return None
 
 
+def _has_fitting_default(kind: Kind, text: str, on: frozenset[str]) -> bool:
+    try:
+        return _default(kind, text, on) is not None or (kind.nullable and "3.4.9" in on)
+    except (ValueError, Refused):
+        return False
+
+
 def _default(kind: Kind, text: str, on: frozenset[str]) -> Any:
     verbatim = kind.name in ("string", "uuid", "char") or kind.name.startswith("enum:")
-    return _fitted(kind, text if verbatim else read_inner(text, on), on)
+    value = text if verbatim else read_inner(text, on)
+    return None if value is None else _fitted(kind, value, on)
 
 
 def _inside(kind: Kind) -> Kind:
@@ -83,7 +95,7 @@ def _reference(kind: Kind, value: Any, on: frozenset[str]) -> Any:
     if kind.name == "string":
         return java_text(value) if "D-9" not in on or not isinstance(value, Number) else str(value)
     if kind.name == "uuid":
-        return _uuid(java_text(value))
+        return _loose_uuid(java_text(value))
     if kind.name.startswith("enum:"):
         return _constant(kind, java_text(value))
     if kind.name == "bool":
@@ -188,6 +200,15 @@ def _flag(value: Any, on: frozenset[str]) -> bool:
     raise Refused(NO)
 
 
+def _loose_uuid(text: str) -> str:
+    parts = text.split("-")
+    if len(text) > 36 or len(parts) != 5 or not all(re.fullmatch(r"[\da-fA-F]{1,16}", part) for part in parts):
+        raise Refused(NO)
+    return str(
+        uuid.UUID("-".join(part.zfill(size)[-size:] for part, size in zip(parts, (8, 4, 4, 4, 12), strict=True)))
+    )
+
+
 def _uuid(text: str) -> str:
     if not re.fullmatch(r"[\da-fA-F]{8}(-[\da-fA-F]{4}){3}-[\da-fA-F]{12}", text):
         raise Refused(NO)
@@ -281,11 +302,20 @@ def _from_text(kind: Kind, value: Any) -> str:
         raise Refused(NO)
     if kind.name == "uuid":
         return _uuid(value)
-    read: Any = {"date": datetime.date, "time": datetime.time, "datetime": datetime.datetime}[kind.name]
+    read: Any = {"date": _date, "time": datetime.time.fromisoformat, "datetime": datetime.datetime.fromisoformat}
     try:
-        return read.fromisoformat(value).isoformat()
+        if (":" if kind.name == "time" else "-") in value:
+            return read[kind.name](value).isoformat()
     except ValueError:
-        raise Refused(NO) from None
+        pass
+    raise Refused(NO)
+
+
+def _date(text: str) -> datetime.date:
+    moment = datetime.datetime.fromisoformat(text)  # a date is also a moment at midnight
+    if moment.time() != datetime.time():
+        raise ValueError(text)
+    return moment.date()
 
 
 def _container(kind: Kind, value: Any, on: frozenset[str]) -> Any:

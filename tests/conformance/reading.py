@@ -67,7 +67,12 @@ def _parsed(text: str, on: frozenset[str]) -> Any:
     decoder = json.JSONDecoder(parse_float=Number, parse_int=Number, parse_constant=_refuse)
     if "4.1.2" in on:
         return decoder.decode(text.removeprefix("\ufeff"))
-    return decoder.raw_decode(text.lstrip(" \t\r\n"))[0]  # what comes behind the first value is not looked at
+    text = text.lstrip(" \t\r\n")
+    value, end = decoder.raw_decode(text)
+    # What comes behind the first value is not looked at, unless it could be a part of a number or a word.
+    if not isinstance(value, dict | list) and text[end - 1] != '"' and text[end : end + 1].strip(" \t\r\n"):
+        raise ValueError(text)
+    return value
 
 
 def _refuse(word: str) -> NoReturn:
@@ -88,7 +93,7 @@ def _refuse_huge(node: Any) -> None:
 
 def _mended(text: str, on: frozenset[str]) -> str:
     if "D-9" not in on:
-        bare = re.sub(r"^\s*\"|\"\s*$", "", text).replace('\\"', '"')
+        bare = re.sub(r"^\"|\"$", "", text).replace('\\"', '"')
         return re.sub(r",(?=\s*[}\]])", "", bare)
     text = text.strip()
     if len(text) > 1 and text[0] == text[-1] == '"':

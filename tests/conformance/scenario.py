@@ -189,6 +189,8 @@ def _unknown_words(scenario: Scenario) -> Iterator[str]:
     yield from set(scenario.config.get("stream_skip") or {}) - {"on_error"}
     for tool in scenario.tools:
         yield from {tool["kind"]} - _KINDS
+        for param in tool.get("params") or []:
+            yield from unknown_types(kind_of(param["type"]))
         behaviour = tool.get("behaviour") or {}
         for step in (behaviour, *(behaviour.get("steps") or [])):
             yield from set(step) - BEHAVIOURS

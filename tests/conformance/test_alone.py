@@ -86,6 +86,8 @@ VALUES = (
     *('[true]', "[1.5]", '["1"]', '"[1,2]"', '"[]"', '"{}"', "{}", '{"a":1}', '{"a":null}', '{"a":[1.25]}'),
     *('{"city":"X"}', '{"city":"X","zip":9}', '{"city":"X","bad":1}', '{"city":null}', '[{"city":"X"}]'),
     *('{"name":"A","age":3}', '{"name":5,"age":"3"}', '{"name":"A","age":3.7}', '{"name":"A"}', "NaN", "1,}", '"a"}}'),
+    *('"00000000000000000000000000000001"', '"1-1-1-1-1"', '"00000000-0000-0000-0000-00000000000A"', '"7 apples"'),
+    *('"2031-13-01"', '"2031-05-03T00:00:00"', '"10:00"', '{"hour":1,"minute":2}', '"null"', '"nullx"', '"7}"'),
     *('"\\"a\\""', '"{\\"city\\":\\"X\\"}"', '"{\\"a\\":1}"', '{"year":2031,"month":5,"day":3}'),
 )  # fmt: skip
 
@@ -114,6 +116,47 @@ def test_the_model_and_the_product_agree_on_types_and_values_that_nobody_recorde
     texts = scenario.raw["cases"]
     different = [each for each in zip(texts, promised, ours, strict=True) if each[1] != each[2]]
     assert different == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "default"),
+    [
+        *(
+            ("int32", "7"),
+            ("int32", '"7"'),
+            ("int32", "x"),
+            ("int8", "300"),
+            ("int32", "null"),
+            ("int32?", "null"),
+            ("int32?", "7"),
+        ),
+        *(
+            ("enum:Color", "red"),
+            ("enum:Color", "purple"),
+            ("list<int32>", "[1,2]"),
+            ("list<int32>", "[1"),
+            ("bool", "true"),
+        ),
+        *(
+            ("string", "x"),
+            ("string", ""),
+            ("decimal", "1.10"),
+            ("float64", "2"),
+            ("date", '"2031-05-03"'),
+            ("char", "ab"),
+        ),
+        *(
+            ("optional<int32>", "1"),
+            ("object:Address", '{"city":"X"}'),
+            ("object:Address", "{}"),
+            ("map<string,int32>", "5"),
+        ),
+    ],
+)
+def test_the_model_and_the_product_agree_on_defaults_that_nobody_recorded(kind: str, default: str) -> None:
+    scenario = Scenario({**grid(kind, default=default).raw, "cases": ["{}", '{"v":null}', '{"v":{"no":1}}']})
+    promised = normal_alone(scenario, promised_alone(scenario, numbers_for(scenario)))
+    assert normal_alone(scenario, observe_alone(scenario, "run")) == promised
 
 
 def test_the_model_of_the_reference_has_a_word_for_every_type_and_value() -> None:

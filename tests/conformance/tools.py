@@ -214,15 +214,18 @@ def _has_default(param: Mapping[str, Any]) -> bool:
 
 
 def _default(param: Mapping[str, Any]) -> Any:
-    """The default of a parameter: what its text says as a value of the type, or ``None`` if it is only optional."""
+    """The default as a value of the type; the bare text if it is none, which the product has to find out."""
     text, kind = param.get("default"), kind_of(param["type"])
     if text is None:
         return None
     if kind.name.startswith("enum:"):
         named = {member.casefold(): member for member in MEMBERS[kind.name.removeprefix("enum:")]}
-        return class_of(kind.name)[named[text.casefold()]]
-    value = text if kind.name in ("string", "char", "uuid") else json.loads(text)
-    return TypeAdapter(hint_of(kind)).validate_python(value)
+        return class_of(kind.name)[named[text.casefold()]] if text.casefold() in named else text
+    try:
+        value = text if kind.name in ("string", "char", "uuid") else json.loads(text)
+        return TypeAdapter(hint_of(kind)).validate_python(value)
+    except ValueError:
+        return text
 
 
 def _hint(param: Mapping[str, Any]) -> Any:
