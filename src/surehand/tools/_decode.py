@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, NoReturn, Protocol
 
@@ -18,6 +19,7 @@ from ._json_text import NotJson, is_array, is_object, read_json
 from ._problems import Problem, describe, located
 from ._refusals import misfit, not_an_object, refused
 from ._repairs import Written, beyond_repair, fix, fix_quietly, schema_echo
+from ._scalars import make_quick_repair
 from ._schema import ArgumentsSchema, ValidationError, problems_of
 from ._tool import Decoding, Repair
 
@@ -37,44 +39,45 @@ _ROUNDS = 4
 
 # Texts that must not be validated straight: numbers that become infinite or lose digits in binary, and the words that
 # JSON has not. Up to 15 digits survive.
-_NOT_FINITE = re.compile(r"NaN|Infinity|[0-9][eE]\+?[0-9]{3}|[0-9]{300}")
-_NOT_EXACT = re.compile(r"NaN|Infinity|[0-9][eE]|[0-9.]{17}")
+_NOT_FINITE = re.compile(r"[0-9](?:[eE]\+?[0-9]{3}|[0-9]{299})|NaN|Infinity")
+_NOT_EXACT = re.compile(r"[0-9](?:[eE]|[0-9.]{16})|NaN|Infinity")
+_LONG = re.compile(r"[0-9](?:[eE]|[0-9.]{16})")
+
+
+def _doubt(schema: ArgumentsSchema) -> tuple[Callable[[str], object] | None, str]:
+    """What tells which texts must be read with care, and a mark that those have."""
+    if schema.doubtful is None:
+        return None, ""
+    if schema.takes_anything:
+        return (_NOT_EXACT if schema.has_decimals else _NOT_FINITE).search, ""
+    # Only decimals of our own, which notice for themselves what an exponent makes of a number without a point.
+    return _LONG.search, "."
 
 
 def make_decoder(schema: ArgumentsSchema, tool: str) -> Decoder:
     """The function that reads this tool's arguments; it raises ``ToolArgumentsError`` and nothing else."""
     validate, count = schema.validate_json, schema.count
     slow = _SlowDecoder(schema, tool)
+    # Where all are plain, the careful way would cost several times as much as the reading itself.
+    is_plain = schema.validate_leniently is not None and len(schema.scalars) == len(schema.names)
+    quick_repair = slow.quick_repair if is_plain else None
+    doubtful, mark = _doubt(schema)
 
     def decode(text: str, decoding: Decoding = "repair", /) -> Decoded:
+        if doubtful is not None and mark in text and doubtful(text) is not None:
+            return slow.decode(text, decoding)
         try:
             values = validate(text)
         except ValidationError as error:
-            return slow.failed(text, decoding, error)
+            quick = quick_repair(text) if quick_repair is not None and decoding != "strict" else None
+            return quick if quick is not None and len(quick[0]) == count else slow.failed(text, decoding, error)
         except Exception:  # a validator in the user's type, or text that has no UTF-8 form
             return slow.decode(text, decoding)
         if count is not None and len(values) != count:
             return slow.without_unknown(values, decoding, ())
         return values, ()
 
-    if schema.doubtful is None:
-        return decode
-    doubtful = (_NOT_EXACT if schema.has_decimals else _NOT_FINITE).search
-
-    def decode_doubtful(text: str, decoding: Decoding = "repair", /) -> Decoded:
-        if doubtful(text) is not None:
-            return slow.decode(text, decoding)
-        try:
-            values = validate(text)
-        except ValidationError as error:
-            return slow.failed(text, decoding, error)
-        except Exception:
-            return slow.decode(text, decoding)
-        if count is not None and len(values) != count:
-            return slow.without_unknown(values, decoding, ())
-        return values, ()
-
-    return decode_doubtful
+    return decode
 
 
 class _SlowDecoder:
@@ -83,6 +86,8 @@ class _SlowDecoder:
     def __init__(self, schema: ArgumentsSchema, tool: str) -> None:
         self.schema = schema
         self.tool = tool
+        lenient = schema.validate_leniently
+        self.quick_repair = None if lenient is None else make_quick_repair(lenient, schema.scalars)
 
     def decode(self, text: str, decoding: Decoding) -> Decoded:
         """The whole way."""
@@ -97,8 +102,18 @@ class _SlowDecoder:
         complaints = problems_of(error)
         if not complaints[0]["loc"]:  # no JSON, or no object
             return self.decode(text, decoding)
+        if self.quick_repair is not None and decoding != "strict" and self._are_of_scalars(complaints):
+            quick = self.quick_repair(text)
+            if quick is not None:
+                return self.without_unknown(quick[0], decoding, quick[1])
         data, repairs = self._read(text, decoding)
+        if self.schema.has_decimals and _has_decimal(data):  # what complained saw other numbers
+            return self.decode(text, decoding)
         return self._settled(data, error, complaints, _Sent(text, decoding, repairs))
+
+    def _are_of_scalars(self, complaints: list[dict[str, Any]]) -> bool:
+        scalars = self.schema.scalars
+        return all(len(complaint["loc"]) == 1 and complaint["loc"][0] in scalars for complaint in complaints)
 
     def without_unknown(self, values: dict[str, Any], decoding: Decoding, repairs: tuple[Repair, ...]) -> Decoded:
         """The values without names that the tool does not have, each reported (spec 4.1.6)."""

@@ -18,7 +18,7 @@ from typing_extensions import TypeIs
 from .._codec import clean_text
 from ._tool import Decoding, Repair
 
-__all__ = ["NotJson", "Token", "is_array", "is_number_text", "is_object", "read_json", "tokens_of"]
+__all__ = ["NotJson", "Token", "is_array", "is_exact", "is_number_text", "is_object", "read_json", "tokens_of"]
 
 _DEPTH = 200  # what pydantic's own reader takes
 _STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)  # an open one too, or else quotes cost their square
@@ -209,17 +209,23 @@ def _float_number(token: str) -> float:
     return number
 
 
+def is_exact(number: float) -> bool:
+    """Whether the float is surely the number that was written, if that had no more than 15 digits."""
+    written = repr(number)
+    return len(written) <= 16 and "e" not in written
+
+
 def _exact_number(token: str) -> float | Decimal:
     number = _float_number(token)
-    if len(token) <= 16 and "e" not in token and "E" not in token:
-        return number  # up to 15 digits survive in a float
+    if len(token) <= 16 and "e" not in token and "E" not in token and is_exact(number):
+        return number
     try:
         exact = Decimal(token)
     except InvalidOperation:  # an exponent of twenty digits
         exact = Decimal(0) if re.match(r"-?[0.]+[eE]", token) else Decimal(1)
     if number == 0 and exact != 0:
         raise NotJson(f"the number {token[:20]} is too small")
-    return number if Decimal(repr(number)) == exact else exact
+    return exact
 
 
 _decoder = msgspec.json.Decoder()

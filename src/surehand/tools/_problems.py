@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from itertools import islice
 from typing import Any, TypeAlias
+
+from msgspec import Struct
 
 from ._json_text import is_array, is_number_text, is_object
 
@@ -18,6 +19,7 @@ Path: TypeAlias = tuple[str | int, ...]
 Step: TypeAlias = tuple[bool, str | int]
 
 _ABSENT: Any = object()
+_NO_CONTEXT: Mapping[str, Any] = {}
 _MISSING = ("missing", "missing_argument", "missing_keyword_only_argument", "missing_positional_only_argument")
 _UNKNOWN = ("extra_forbidden", "unexpected_keyword_argument", "unexpected_positional_argument")
 _NOT_CONVERTIBLE = "not convertible"
@@ -71,21 +73,32 @@ _SAID: dict[str, tuple[str, str]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """One complaint: its kind in pydantic's words, where it is in the data, and how to tell the model.
 
     ``trouble`` is the sort of problem (spec 4.2.3). ``route`` is the path with the members of unions that were tried
-    in between: each step says whether it is a key of the data.
+    in between: each step says whether it is a key of the data. A complaint of pydantic's is put into words only when
+    somebody reads them: most are repaired.
     """
 
     kind: str
     path: Path
     received: Any
     expected: str
-    context: dict[str, Any]
+    context: Mapping[str, Any]
     trouble: str = ""
     route: tuple[Step, ...] = ()
+    complaint: Mapping[str, Any] | None = None
+
+    @property
+    def words(self) -> tuple[str, str]:
+        """The sort of problem, and what was expected."""
+        return (self.trouble, self.expected) if self.complaint is None else _said(self.complaint, self.received)
+
+    @property
+    def is_in_a_union(self) -> bool:
+        """Whether members of a union were tried on the way."""
+        return len(self.route) != len(self.path)
 
 
 # ---------------------------------------------------------------- in words
@@ -104,9 +117,10 @@ def explain(problems: Sequence[Problem], most: int = 20) -> str:
 def _clause(path: Path, here: Sequence[Problem]) -> str:
     if here[0].received is _ABSENT:
         return f"{show_path(path)}: missing"
-    troubles = list(dict.fromkeys(problem.trouble for problem in here))
+    said = [problem.words for problem in here]
+    troubles = list(dict.fromkeys(trouble for trouble, _ in said))
     trouble = troubles[0] if len(troubles) == 1 else "none of the possible types"
-    options = list(dict.fromkeys(problem.expected for problem in here))
+    options = list(dict.fromkeys(expected for _, expected in said))
     rest = [option.removeprefix("expected ") for option in options[1:]]
     wanted = " or ".join([options[0], *rest])
     return f"{show_path(path)}: {trouble + ': ' if trouble else ''}{wanted}, received {describe(here[0].received)}"
@@ -160,14 +174,26 @@ def located(errors: Sequence[dict[str, Any]], data: Any) -> list[Problem]:
 
 
 def _problem(error: dict[str, Any], data: Any) -> Problem:
-    kind, node = error["type"], data
+    kind, node, location = error["type"], data, error["loc"]
+    # Nearly always each step is a key of the data.
+    for key in location:
+        if (type(node) is dict and key in node) or (type(node) is list and type(key) is int and key < len(node)):
+            node = node[key]
+        else:
+            return _problem_of_a_member(error, data)
+    if _is_of_a_member(error, node):
+        return _problem_of_a_member(error, data)
+    route = tuple([(True, key) for key in location])
+    return Problem(kind, location, node, "", error.get("ctx", _NO_CONTEXT), "", route, error)
+
+
+def _problem_of_a_member(error: dict[str, Any], data: Any) -> Problem:
+    kind, node, location = error["type"], data, error["loc"]
     route: list[Step] = []
-    path: list[str | int] = []
-    location = error["loc"]
     last = len(location) - 1
     for position, key in enumerate(location):
         is_key = True
-        if is_object(node) and key in node and not (position == last and _is_of_a_member(error, node, key)):
+        if is_object(node) and key in node and not (position == last and _is_of_a_member(error, node[str(key)])):
             node = node[str(key)]
         elif is_array(node) and isinstance(key, int) and key < len(node):
             node = node[key]
@@ -176,14 +202,10 @@ def _problem(error: dict[str, Any], data: Any) -> Problem:
         else:
             is_key = False
         route.append((is_key, key))
-        if is_key:
-            path.append(key)
-    if last >= 0 and location[-1] == "[key]" and isinstance(error["input"], str):
-        node = error["input"]
-    trouble, expected = _said(error, node)
-    if last >= 0 and location[-1] == "[key]":
-        kind, expected = "key", f"{expected} as its name"  # of the name, so nothing that a value could be made of
-    return Problem(kind, tuple(path), node, expected, error.get("ctx", {}), trouble, tuple(route))
+    path = tuple([key for is_key, key in route if is_key])
+    if location and location[-1] == "[key]" and isinstance(error["input"], str):
+        node, kind = error["input"], "key"  # of the name, so nothing that a value could be made of
+    return Problem(kind, path, node, "", error.get("ctx", _NO_CONTEXT), "", tuple(route), error)
 
 
 def _has_fraction(value: Any) -> bool:
@@ -192,13 +214,16 @@ def _has_fraction(value: Any) -> bool:
     return isinstance(value, (float, Decimal))
 
 
-def _is_of_a_member(error: dict[str, Any], node: dict[str, Any], key: Any) -> bool:
-    """Whether the last step is the name of a union's member, and the object has a property of that name by chance."""
-    return type(error["input"]) is dict and type(node[key]) is not dict and error["type"] not in _MISSING
+def _is_of_a_member(error: dict[str, Any], found: Any) -> bool:
+    """Whether the last step is the name of a union's member, though the object has a property of that name."""
+    return type(error["input"]) is dict and type(found) is not dict and error["type"] not in _MISSING
 
 
-def _said(error: dict[str, Any], received: Any) -> tuple[str, str]:
+def _said(error: Mapping[str, Any], received: Any) -> tuple[str, str]:
     kind = error["type"]
+    if error["loc"] and error["loc"][-1] == "[key]":
+        trouble, expected = _said({**error, "loc": ()}, received)
+        return trouble, f"{expected} as its name"
     if kind in ("int_type", "int_parsing") and _has_fraction(received):
         kind = "int_from_float"
     if kind in _TYPE_OF:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import enum
 import json
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from .._codec import to_json
 from ..errors import UserError
@@ -20,11 +21,12 @@ from ._tool import Repair
 __all__ = ["Written", "beyond_repair", "fix", "fix_quietly", "schema_echo"]
 
 _NOTHING: Any = object()
+_QUIET = {float, Decimal, type(None)}
+_DIGITS = re.compile(r"[+-]?[0-9]{1,300}")
 _SCHEMA_WORDS = {"properties", "type", "required", "additionalProperties"}
 
 
-@dataclass(frozen=True, slots=True)
-class _Change:
+class _Change(NamedTuple):
     """What a place becomes; ``_NOTHING`` if its property is left out."""
 
     path: Path
@@ -48,10 +50,8 @@ def fix(
     changes = _resolved(problems, lambda problem: _change(problem, schema, written))
     if not changes:
         return data, None
-    made = tuple(
-        Repair(show_path(change.path), change.before, change.after) for change in changes if not _is_quiet(change)
-    )
-    return _changed(data, changes), made
+    made = [Repair(show_path(path), before, after) for path, before, after in changes if not _is_quiet(before, after)]
+    return _changed(data, changes), tuple(made)
 
 
 def fix_quietly(
@@ -61,7 +61,7 @@ def fix_quietly(
 
     A null for what has a default counts as absent (spec 3.6.1), and 2.0 is an integer in JSON schema.
     """
-    if not any(problem.received is None or isinstance(problem.received, (float, Decimal)) for problem in problems):
+    if not any(type(problem.received) in _QUIET for problem in problems):
         return None
     changes = _resolved(problems, lambda problem: _quiet_change(problem, schema, written))
     return _changed(data, changes) if changes else None
@@ -97,8 +97,13 @@ class _Node:
 
 def _resolved(problems: Sequence[Problem], change: Callable[[Problem], _Change | None]) -> _Changes | None:
     """The changes that settle the problems; ``None`` if there are none."""
-    if all(is_key for problem in problems for is_key, _ in problem.route):
-        return _together([None if (made := change(problem)) is None else [made] for problem in problems])
+    if not any(problem.is_in_a_union for problem in problems):
+        changes: _Changes = []
+        for problem in problems:
+            if (made := change(problem)) is None:
+                return None
+            changes.append(made)
+        return changes
     nodes = _tree(problems)
     for node in reversed(nodes):  # children come after their parents
         node.found = _settled(node, change)
@@ -166,14 +171,12 @@ def _changed(data: dict[str, Any], changes: _Changes) -> dict[str, Any]:
 # ---------------------------------------------------------------- one place
 
 
-def _is_quiet(change: _Change) -> bool:
-    if change.after is _NOTHING:
-        return True
-    return isinstance(change.before, (float, Decimal)) and isinstance(change.after, (int, float))
+def _is_quiet(before: Any, after: Any) -> bool:
+    return type(before) in _QUIET and (after is _NOTHING or isinstance(after, (int, float)))
 
 
 def _change(problem: Problem, schema: ArgumentsSchema, written: Written) -> _Change | None:
-    if (quiet := _quiet_change(problem, schema, written)) is not None:
+    if type(problem.received) in _QUIET and (quiet := _quiet_change(problem, schema, written)) is not None:
         return quiet
     if problem.kind == "enum":
         after = _member(schema.enums.get(str(problem.context.get("expected"))), problem.received)
@@ -246,6 +249,8 @@ def _members(schema: dict[str, Any], root: dict[str, Any]) -> list[dict[str, Any
 
 
 def _as_int(value: Any, path: Path, written: Written) -> Any:
+    if isinstance(value, str) and _DIGITS.fullmatch(digits := value.strip()) is not None:
+        return int(digits)
     if isinstance(value, float):
         value = written.at(path) or repr(value)
     if not isinstance(value, (str, Decimal)) or not is_number_text(str(value)):

@@ -9,9 +9,12 @@ import enum
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any
 
-__all__ = ["Strictness", "strict_arguments"]
+from ._json_text import is_exact
+
+__all__ = ["Strictness", "decimal_ways", "is_plain_decimal", "strict_arguments"]
 
 # What a text needs to be a date, a time or a duration; pydantic would take a number as seconds since the epoch.
 _ISO: dict[str, tuple[re.Pattern[str], str]] = {
@@ -96,7 +99,35 @@ _OTHER_KIND = _OtherKind()
 
 def _decimal(schema: Any, seen: Strictness) -> Any:
     seen.loses_digits = True
-    return _checked(schema, lambda value: _OTHER_KIND if isinstance(value, (str, bool)) else value)
+    careful = _checked(schema, _exact_number)
+    if not set(schema) <= {"type", "ref", "metadata", "serialization"}:
+        return careful
+    # An integer goes straight into Decimal: a function of ours in between would cost more than all the rest.
+    whole = {
+        "type": "function-after", "function": {"type": "no-info", "function": Decimal},
+        "schema": {"type": "int", "strict": True},
+    }  # fmt: skip
+    return {
+        "type": "custom-error", "custom_error_type": "decimal_type",
+        "schema": {"type": "union", "mode": "left_to_right", "choices": [whole, careful]},
+    }  # fmt: skip
+
+
+def is_plain_decimal(schema: Any) -> bool:
+    """Whether this was made of a decimal without constraints."""
+    return schema["type"] == "custom-error" and schema["custom_error_type"] == "decimal_type"
+
+
+def decimal_ways(schema: Any) -> list[Any]:
+    """The ways to read a plain decimal: from an integer, and from any number."""
+    ways: list[Any] = schema["schema"]["choices"]
+    return ways
+
+
+def _exact_number(value: Any) -> Any:
+    """The value, unless it is text or a float that may have lost digits."""
+    kind = type(value)
+    return _OTHER_KIND if kind is str or (kind is float and not is_exact(value)) else value
 
 
 def _iso_only(schema: Any, seen: Strictness) -> Any:
@@ -203,8 +234,10 @@ def _union(schema: Any, seen: Strictness) -> Any:
 def _choice(choice: Any, seen: Strictness) -> Any:
     if isinstance(choice, tuple):  # with a label
         labelled: tuple[Any, ...] = choice  # pyright: ignore[reportUnknownVariableType]  # schemas have no types
-        return (_strict(labelled[0], seen), *labelled[1:])
-    return _strict(choice, seen)
+        return (_choice(labelled[0], seen), *labelled[1:])
+    strict = _strict(choice, seen)
+    # In a union the short cut would look like an exact fit, and come before an int or a float.
+    return decimal_ways(strict)[1] if is_plain_decimal(strict) else strict
 
 
 def _tagged_union(schema: Any, seen: Strictness) -> Any:
