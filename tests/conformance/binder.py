@@ -171,7 +171,7 @@ def _moment(kind: Kind, value: Any, on: frozenset[str]) -> str:
     try:
         if isinstance(value, dict) and "D-36" not in on:
             return read(*_parts(kind, value)).isoformat()
-        if _is_text(value) and re.fullmatch(_WRITTEN[kind.name], value):
+        if isinstance(value, str) and re.fullmatch(_WRITTEN[kind.name], value):
             return read.fromisoformat(value).isoformat()
     except (ValueError, TypeError, KeyError):
         pass

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import enum
+import json
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Iterator
 from decimal import Decimal
@@ -13,7 +14,8 @@ from typing import Annotated, Any
 import msgspec
 import numpy
 import pytest
-from pydantic import BaseModel, PlainSerializer
+from hypothesis import given, strategies
+from pydantic import BaseModel, PlainSerializer, model_serializer
 
 from surehand.errors import ToolExecutionError
 from surehand.messages import ImageContent, TextContent, ToolCall
@@ -236,3 +238,119 @@ def says_nothing():  # type: ignore[no-untyped-def]
 )
 def test_a_functions_annotation_decides_what_none_reads_as(function: Callable[..., Any], expected: str) -> None:
     assert one(function).body.encode(None).text == expected
+
+
+# ---------------------------------------------------------------- every row of table 5.1, as whole results
+
+WHOLE = ToolResult.of("shown", IMAGE, value=7, is_error=True, attributes={"a": 1})
+ANIMAL = Dog(name="Rex", tricks=[])
+DATE = datetime.date(2031, 5, 3)
+
+
+@pytest.mark.parametrize(
+    ("hint", "value", "expected"),
+    [
+        pytest.param(None, None, ToolResult((TextContent("Success"),)), id="declared to return nothing"),
+        pytest.param(MISSING, None, ToolResult((TextContent("Success"),)), id="nothing declared, nothing returned"),
+        pytest.param(None, 5, ToolResult((TextContent("5"),), 5), id="declared to return nothing, yet something"),
+        pytest.param(ToolResult, WHOLE, WHOLE, id="whole result"),
+        pytest.param(ImageContent, IMAGE, ToolResult((IMAGE,), IMAGE), id="image"),
+        pytest.param(TextContent, TEXT, ToolResult((TEXT,), TEXT), id="one content"),
+        pytest.param(list[Any], [TEXT, IMAGE], ToolResult((TEXT, IMAGE), [TEXT, IMAGE]), id="list of contents"),
+        pytest.param(tuple[Any, ...], (IMAGE, TEXT), ToolResult((IMAGE, TEXT), (IMAGE, TEXT)), id="tuple of contents"),
+        pytest.param(set[Any], {TEXT}, ToolResult((TEXT,), {TEXT}), id="set of contents"),
+        pytest.param(list[Any], [], ToolResult((TextContent("[]"),), []), id="empty list"),
+        pytest.param(tuple[Any, ...], (), ToolResult((TextContent("[]"),), ()), id="empty tuple"),
+        pytest.param(set[Any], set(), ToolResult((TextContent("[]"),), set()), id="empty set"),
+        pytest.param(dict[str, Any], {}, ToolResult((TextContent("{}"),), {}), id="empty dict"),
+        pytest.param(str, None, ToolResult((TextContent("null"),)), id="declared text, null"),
+        pytest.param(ImageContent, None, ToolResult((TextContent("null"),)), id="declared image, null"),
+        pytest.param(Any, None, ToolResult((TextContent("null"),)), id="declared anything, null"),
+        pytest.param(str, ' "q"\n', ToolResult((TextContent(' "q"\n'),), ' "q"\n'), id="text"),
+        pytest.param(Any, "s", ToolResult((TextContent("s"),), "s"), id="text, declared anything"),
+        pytest.param(str, "", ToolResult((TextContent(""),), ""), id="empty text"),
+        pytest.param(int, 5, ToolResult((TextContent("5"),), 5), id="number"),
+        pytest.param(float, 2.0, ToolResult((TextContent("2.0"),), 2.0), id="fraction"),
+        pytest.param(bool, True, ToolResult((TextContent("true"),), True), id="boolean"),
+        pytest.param(list[int], [1, 2], ToolResult((TextContent("[1,2]"),), [1, 2]), id="list"),
+        pytest.param(dict[str, Any], {"a": None}, ToolResult((TextContent('{"a":null}'),), {"a": None}), id="dict"),
+        pytest.param(datetime.date, DATE, ToolResult((TextContent('"2031-05-03"'),), DATE), id="date"),
+        pytest.param(
+            Animal, ANIMAL, ToolResult((TextContent('{"name":"Rex","tricks":[]}'),), ANIMAL), id="model of a subtype"
+        ),
+    ],
+)
+def test_table_5_1(hint: Any, value: Any, expected: ToolResult) -> None:
+    assert make_encoder("t", hint)(value) == expected
+
+
+def test_nothing_is_kept_as_nothing_and_everything_else_as_the_very_object() -> None:
+    value = [{"a": {1}}]
+    assert make_encoder("t", MISSING)(value).value is value
+    assert make_encoder("t", None)(None).value is None
+
+
+def test_a_lazy_result_is_made_at_the_first_look_and_then_kept() -> None:
+    seen: list[str] = []
+
+    class Seen(BaseModel):
+        @model_serializer
+        def shown(self) -> str:
+            seen.append("made")
+            return "x"
+
+    value = Seen()
+    result = make_encoder("t", MISSING, lazy=True)(value)
+    assert (result.is_encoded, result.value is value, seen) == (False, True, [])
+    assert (result.text, result.text) == ('"x"', '"x"')
+    assert seen == ["made"]
+
+
+def test_a_lazy_result_that_cannot_be_shown_says_so_when_somebody_looks() -> None:
+    result = make_encoder("t", MISSING, lazy=True)([object()])
+    with pytest.raises(ToolExecutionError, match=r"Tool 't' did run, but it returned list.*Do not repeat the call"):
+        _ = result.text
+
+
+def test_what_foreign_code_says_when_it_fails_stays_the_cause() -> None:
+    class Broken(BaseModel):
+        @model_serializer
+        def shown(self) -> str:
+            raise RuntimeError("password is hunter2")
+
+    message = refusal(Broken())
+    assert "hunter2" not in message and "Broken" in message
+
+
+def test_an_error_names_the_first_thing_that_is_no_data_not_the_whole() -> None:
+    assert "(object is not data)" in refusal({"a": [1, object()]})
+    assert "(it contains itself)" in refusal(circular())
+    assert "(two keys of a dict read '1')" in refusal({(1,): 1, "1": 2})
+
+
+def test_a_set_in_a_declared_serializer_is_in_order_too() -> None:
+    hint = dict[str, set[Annotated[str, PlainSerializer(lambda value: f"#{value}")]]]
+    assert text({"s": {f"n{number}" for number in range(9)}}, hint) == (
+        '{"s":["#n0","#n1","#n2","#n3","#n4","#n5","#n6","#n7","#n8"]}'
+    )
+
+
+plain_json = strategies.recursive(
+    strategies.none() | strategies.booleans() | strategies.integers() | strategies.floats() | strategies.text(),
+    lambda inner: strategies.lists(inner) | strategies.dictionaries(strategies.text(), inner),
+)
+
+
+@given(plain_json)
+def test_plain_data_reads_the_same_on_the_short_way_and_on_the_long_way(value: Any) -> None:
+    # A set among good values takes the long way.
+    short, long = text([value]), text([value, set()])
+    assert json.loads(long, parse_constant=pytest.fail) == [*json.loads(short, parse_constant=pytest.fail), []]
+
+
+@given(strategies.sets(strategies.none() | strategies.integers() | strategies.text() | strategies.floats()))
+def test_a_set_reads_the_same_however_it_was_filled(values: set[Any]) -> None:
+    backwards = set[Any]()
+    backwards.update(sorted(values, key=repr, reverse=True))
+    assert text({"s": values}) == text({"s": backwards})
+    assert len(json.loads(text(values))) == len(values)

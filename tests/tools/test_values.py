@@ -45,6 +45,26 @@ class Handle:
     pass
 
 
+class Hostile:
+    def __eq__(self, other: object) -> bool:
+        raise RuntimeError("no eq")
+
+    __hash__ = object.__hash__
+
+
+def cyclic() -> list[Any]:
+    value: list[Any] = []
+    value.append(value)
+    return value
+
+
+def deep() -> list[Any]:
+    value: list[Any] = []
+    for _ in range(10_000):
+        value = [value]
+    return value
+
+
 @pytest.mark.parametrize(
     ("hint", "value"),
     [
@@ -84,8 +104,26 @@ def test_a_value_of_the_declared_type_comes_back_as_itself(hint: Any, value: Any
         (Handle, Handle()),
         (float, float("nan")),
         (Any, [datetime.date(2031, 5, 3)]),
+        (MISSING, cyclic()),
+        (MISSING, deep()),
+        (list[Any], cyclic()),
+        (list[Any], deep()),
+        (Any, {"a": Hostile()}),
+        (Hostile, Hostile()),
+        (list[Hostile], [Hostile()]),
+        (str, "\ud835"),
+        (list[str], ["\ud835"]),
+        (MISSING, {1, 2}),
+        (MISSING, b"\xff"),
+        (MISSING, float("inf")),
+        (BaseException, ValueError("x")),
+        (type, dict),
     ],
-    ids=["model", "tuple", "int_key", "subclass", "wrong_type", "no_codec", "nan", "date_in_any"],
+    ids=[
+        *("model", "tuple", "int_key", "subclass", "wrong_type", "no_codec", "nan", "date_in_any", "cyclic", "deep"),
+        *("cyclic_list", "deep_list", "hostile", "hostile_type", "hostile_list", "half_character", "half_inside"),
+        *("set", "bytes", "infinite", "exception", "class"),
+    ],
 )
 def test_what_would_come_back_as_something_else_is_opaque(hint: Any, value: Any) -> None:
     assert ValueCodec(hint).dump(value) is None
