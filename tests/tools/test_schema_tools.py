@@ -221,6 +221,18 @@ def _with_decimals(value: Any) -> Any:
     return Decimal(repr(value)) if isinstance(value, float) else value
 
 
+def test_fractions_are_floats_where_those_keep_all_digits() -> None:
+    text = '{"a": 1e-07, "b": 0.30000000000000004, "c": [1.50], "d": 0.300000000000000040, "e": 0.30000000000000001}'
+    arguments, _ = decoded({}, text)
+    assert list(map(repr, arguments.values())) == [
+        "1e-07",
+        "0.30000000000000004",
+        "[1.5]",
+        "0.30000000000000004",
+        "Decimal('0.30000000000000001')",
+    ]
+
+
 def test_numbers_are_compared_with_all_their_digits() -> None:
     schema = one({"type": "number", "maximum": 2**53})
     assert received(schema, '{"x": 9007199254740992.000}') == '{"x": 9007199254740992.000}'

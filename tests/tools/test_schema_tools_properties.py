@@ -17,7 +17,7 @@ from surehand.messages import ToolCall
 from .helpers import context
 
 EXAMPLES = settings(
-    max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
+    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
 )
 
 NAMES = ("a", "b", "c~/d", "é f", "properties", "$ref")

@@ -11,9 +11,9 @@ from .._checks import is_async_callable
 from .._codec import clean_text
 from ..errors import UserError
 from ..messages import ToolCall, ToolSpec
+from ._json_exact import Rewritten, read_exact
 from ._json_schema_plain import property_names
-from ._json_text import NotJson, is_object, read_json
-from ._json_write import Rewritten
+from ._json_text import NotJson, is_object
 from ._options import check_options
 from ._signature import MISSING
 from ._tool import Decoding, Repeat, ReturnBehavior, Tool, ToolContext, ToolResult, Undo
@@ -98,7 +98,7 @@ def _given(arguments: dict[str, Any], context: ToolContext[Any] | None) -> tuple
 def _decode_any(text: str, decoding: Decoding = "repair", /) -> Decoded:
     """The object in the text as far as it can be read; otherwise the text itself, under an empty name."""
     try:
-        found, repairs = read_json(text, exact=True, decoding=decoding)
+        found, repairs = read_exact(text, decoding)
     except NotJson:
         return {"": clean_text(text)}, ()
     if found is None:

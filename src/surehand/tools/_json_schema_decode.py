@@ -10,11 +10,11 @@ from typing import Any
 
 from ..errors import ToolArgumentsError
 from ._decode import Decoded, Decoder
+from ._json_exact import Rewritten, read_exact, write_json
 from ._json_schema_check import SchemaCheck, TooMuch
 from ._json_schema_errors import problems_in
 from ._json_schema_repair import mended, without_nulls
-from ._json_text import NotJson, is_object, read_json
-from ._json_write import Rewritten, write_json
+from ._json_text import NotJson, is_object
 from ._problems import describe
 from ._refusals import misfit, not_an_object, refused
 from ._tool import Decoding, Repair
@@ -36,7 +36,7 @@ def make_schema_decoder(schema: Mapping[str, Any], tool: str) -> Decoder:
 
     def decode(text: str, decoding: Decoding = "repair", /) -> Decoded:
         try:
-            data, repairs = read_json(text, exact=True, decoding=decoding)
+            data, repairs = read_exact(text, decoding)
         except NotJson as error:
             raise ToolArgumentsError(not_an_object(tool, str(error), check.schema)) from error
         if data is None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from ._json_exact import write_json
 from ._json_schema_check import UNCHECKED, Failure, SchemaCheck, TooMuch, value_at
 from ._json_text import is_object
-from ._json_write import write_json
 from ._problems import Path, Problem, located
 
 __all__ = ["problems_in"]

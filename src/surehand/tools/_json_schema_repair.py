@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
+from ._json_exact import read_exact, write_json
 from ._json_schema_check import Failure, SchemaCheck, TooMuch, value_at
-from ._json_text import NotJson, Token, is_array, is_number_text, is_object, read_json, tokens_of
-from ._json_write import write_json
+from ._json_text import NotJson, Token, is_array, is_number_text, is_object, tokens_of
 from ._problems import Path, show_path
 from ._tool import Repair
 
@@ -199,7 +199,7 @@ def _read(text: str) -> Iterator[Any]:
     word = text.strip().lower()
     if is_number_text(text):
         try:  # through Decimal, since a model may write +7 or 007
-            yield read_json(f"[{Decimal(text.strip())}]", exact=True)[0][0]
+            yield read_exact(f"[{Decimal(text.strip())}]")[0][0]
         except NotJson:  # too large
             return
     elif word in ("true", "false"):
@@ -208,7 +208,7 @@ def _read(text: str) -> Iterator[Any]:
         yield None
     elif word[:1] in ("[", "{", '"'):
         try:
-            found, _ = read_json(text, exact=True)
+            found, _ = read_exact(text)
         except NotJson:
             return
         if is_object(found) or is_array(found):

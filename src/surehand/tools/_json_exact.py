@@ -1,0 +1,74 @@
+"""Reads and writes JSON with all digits of its numbers, and keeps the text together with what it says."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+
+from ._json_text import NotJson, is_array, is_object, read_json
+from ._tool import Decoding, Repair
+
+__all__ = ["Rewritten", "read_exact", "write_json"]
+
+_DEPTH = 200  # as deep as ``read_json`` goes
+
+
+def read_exact(text: str, decoding: Decoding = "repair") -> tuple[Any, tuple[Repair, ...]]:
+    """What ``read_json`` gives, with fractions as floats where those keep all digits, otherwise as ``Decimal``."""
+    try:
+        value = _decoder.decode(text)
+    except (ValueError, RecursionError, NotJson):
+        value = None
+    if is_object(value) and text.count("{") + text.count("[") <= _DEPTH:
+        return value, ()
+    value, repairs = read_json(text, exact=True, decoding=decoding)
+    return _with_floats(value), repairs
+
+
+def _number(token: str) -> float | Decimal:
+    number = float(token)
+    # Up to 15 digits survive in a float, unless it is so small or large that it has less room for them.
+    if len(token) <= 16 and (1e-290 < abs(number) < 1e290 or token == "0.0"):
+        return number
+    exact = read_json(f"[{token}]", exact=True)[0][0]
+    return _with_floats(exact)
+
+
+_decoder = msgspec.json.Decoder(float_hook=_number)
+
+
+def _with_floats(node: Any) -> Any:
+    if is_object(node):
+        return {key: _with_floats(item) for key, item in node.items()}
+    if is_array(node):
+        return [_with_floats(item) for item in node]
+    if isinstance(node, Decimal) and Decimal(repr(number := float(node))) == node:
+        return number
+    return node
+
+
+def write_json(value: Any) -> str:
+    """Compact JSON of plain data; integers and decimals of any size keep their digits."""
+    if is_object(value):
+        return "{" + ",".join(f"{_text(key)}:{write_json(item)}" for key, item in value.items()) + "}"
+    if is_array(value):
+        return "[" + ",".join(map(write_json, value)) + "]"
+    return str(value) if isinstance(value, Decimal) else _text(value)
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+class Rewritten(dict[str, Any]):
+    """Arguments that are not what the model sent, and the JSON text of them for whoever wants text."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        super().__init__(values)
+        self.text = write_json(values)
