@@ -46,7 +46,7 @@ _LONG = re.compile(r"[0-9](?:[eE]|[0-9.]{16})")
 
 def _doubt(schema: ArgumentsSchema) -> tuple[Callable[[str], object] | None, str]:
     """What tells which texts must be read with care, and a mark that those have."""
-    if schema.doubtful is None:
+    if not schema.has_decimals and not schema.takes_anything:
         return None, ""
     if schema.takes_anything:
         return (_NOT_EXACT if schema.has_decimals else _NOT_FINITE).search, ""
@@ -192,9 +192,9 @@ class _Sent:
         self.repairs = repairs
 
 
-def _text_of(data: dict[str, Any]) -> str | bytes:
+def _text_of(data: dict[str, Any]) -> str:
     try:
-        return to_json(data)
+        return to_json(data).decode()
     except UserError:  # integers of more than 64 bits
         return json.dumps(data, ensure_ascii=False, default=str)
 

@@ -164,7 +164,7 @@ def _loads(text: str, number: Callable[[str], Any], whole: Callable[[str], Any] 
 
 
 def _checked(node: Any, depth: int) -> Any:
-    if isinstance(node, (dict, list)) and depth > _DEPTH:
+    if depth > _DEPTH and (is_object(node) or is_array(node)):
         raise NotJson("it is nested too deeply")
     if is_object(node):
         return {clean_text(key): _checked(item, depth + 1) for key, item in node.items()}

@@ -174,10 +174,13 @@ def located(errors: Sequence[dict[str, Any]], data: Any) -> list[Problem]:
 
 
 def _problem(error: dict[str, Any], data: Any) -> Problem:
-    kind, node, location = error["type"], data, error["loc"]
+    kind, location = error["type"], error["loc"]
+    node: Any = data
     # Nearly always each step is a key of the data.
     for key in location:
-        if (type(node) is dict and key in node) or (type(node) is list and type(key) is int and key < len(node)):
+        if is_object(node) and key in node:
+            node = node[str(key)]
+        elif is_array(node) and type(key) is int and key < len(node):
             node = node[key]
         else:
             return _problem_of_a_member(error, data)

@@ -350,7 +350,9 @@ class Written:
         """The number at that place, if it can still be found; text on the way is read as JSON."""
         if self._root is _NOTHING:
             self._root = tokens_of(self._text)
-        node, parent, last = self._root, dict[Any, Any](), ""
+        node: Any = self._root
+        parent: Any = {}
+        last: str | int = ""
         for key in (*self._below, *path):
             if type(node) is str:
                 node = parent[last] = tokens_of(node)

@@ -115,7 +115,7 @@ def _decimal(schema: Any, seen: Strictness) -> Any:
 
 def is_plain_decimal(schema: Any) -> bool:
     """Whether this was made of a decimal without constraints."""
-    return schema["type"] == "custom-error" and schema["custom_error_type"] == "decimal_type"
+    return bool(schema["type"] == "custom-error" and schema["custom_error_type"] == "decimal_type")
 
 
 def decimal_ways(schema: Any) -> list[Any]:
@@ -126,8 +126,7 @@ def decimal_ways(schema: Any) -> list[Any]:
 
 def _exact_number(value: Any) -> Any:
     """The value, unless it is text or a float that may have lost digits."""
-    kind = type(value)
-    return _OTHER_KIND if kind is str or (kind is float and not is_exact(value)) else value
+    return _OTHER_KIND if type(value) is str or (type(value) is float and not is_exact(value)) else value
 
 
 def _iso_only(schema: Any, seen: Strictness) -> Any:
