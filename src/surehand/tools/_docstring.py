@@ -29,7 +29,7 @@ _FIELD = re.compile(
     r"|yields?|ytype)\b(?P<about>[^:]*):(?P<text>.*)"
 )
 _PARAMETER_FIELDS = frozenset(["param", "parameter", "arg", "argument", "key", "keyword", "kwarg", "kwparam"])
-_NAMES = r"(?P<names>\\?\*{0,2}\w+(?:\s*,\s*\\?\*{0,2}\w+)*)"
+_NAMES = r"(?P<names>(?:\\?\*){0,2}\w+(?:\s*,\s*(?:\\?\*){0,2}\w+)*)"
 _GOOGLE = re.compile(rf"(?:[-*•]\s+)?{_NAMES}\s*(?P<rest>.*)")
 _NUMPY = re.compile(rf"{_NAMES}\s*(?::.*)?")
 _SEPARATOR = re.compile(r"\s*(?::|--?(?=\s)|–)\s*")

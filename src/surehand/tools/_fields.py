@@ -67,8 +67,9 @@ def _default(default: Any, hint: Any, name: str, label: str) -> FieldInfo:
                 "correct the default or the type"
             )
         return FieldInfo(default_factory=_always(default))
-    if isinstance(default, bool) is not isinstance(converted, bool):  # shown, it would contradict the type
-        return FieldInfo(default_factory=_always(default))
+    is_odd_member = isinstance(default, enum.Enum) and not isinstance(default, type(converted))
+    if is_odd_member or isinstance(default, bool) is not isinstance(converted, bool):
+        return FieldInfo(default_factory=_always(default))  # shown, it would contradict the type
     is_hashable = has_hash(default)
     if is_hashable and not _is_mutable_record(default):
         return FieldInfo(default=default)

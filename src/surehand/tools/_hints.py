@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -22,6 +23,9 @@ __all__ = [
     "substituted",
     "unaliased",
 ]
+
+# Two different classes on some versions of Python: the statement makes the first kind.
+_ALIASES = (getattr(typing, "TypeAliasType", typing_extensions.TypeAliasType), typing_extensions.TypeAliasType)
 
 
 def is_union(hint: Any) -> bool:
@@ -48,15 +52,26 @@ def is_foreign(kind: Any) -> TypeIs[type[Any]]:
 def unaliased(hint: Any) -> Any:
     """What stands behind the names that ``type`` statements give, and behind a type variable with a bound."""
     while True:
-        if isinstance(hint, typing_extensions.TypeAliasType):
-            hint = hint.__value__
-        elif isinstance(get_origin(hint), typing_extensions.TypeAliasType):
+        if isinstance(hint, _ALIASES):
+            hint = _value_of(hint)
+        elif isinstance(get_origin(hint), _ALIASES):
             alias: Any = get_origin(hint)
-            hint = substituted(alias.__value__, dict(zip(alias.__type_params__, get_args(hint), strict=False)))
+            hint = substituted(_value_of(alias), dict(zip(alias.__type_params__, get_args(hint), strict=False)))
         elif isinstance(hint, typing.TypeVar) and hint.__bound__ is not None:
             hint = hint.__bound__
         else:
             return hint
+
+
+def _value_of(alias: Any) -> Any:
+    if not isinstance(alias.__value__, str):
+        return alias.__value__
+    holder = types.SimpleNamespace(__annotations__={"it": alias.__value__})
+    names = vars(sys.modules.get(alias.__module__, typing))
+    try:
+        return typing_extensions.get_type_hints(holder, names, include_extras=True)["it"]
+    except Exception:  # pydantic reports a name that cannot be found
+        return alias.__value__
 
 
 def annotated(hint: Any, marks: Iterable[Any]) -> Any:
@@ -100,7 +115,7 @@ def rebuilt(hint: Any, change: Callable[[Any], Any]) -> Any:
     if hasattr(hint, "copy_with"):
         return hint.copy_with(changed)
     kind: Any = origin
-    return kind[changed if len(changed) > 1 else changed[0]]
+    return kind[changed]
 
 
 def _part(argument: Any, change: Callable[[Any], Any]) -> Any:

@@ -56,14 +56,11 @@ def _fits(node: Mapping[str, Any], least: str, most: str) -> bool:
 def _has_number(node: Mapping[str, Any], *, is_whole: bool) -> bool:
     low, above = node.get("minimum", -math.inf), node.get("exclusiveMinimum", -math.inf)
     high, below = node.get("maximum", math.inf), node.get("exclusiveMaximum", math.inf)
-    if max(low, above) > min(high, below):
-        return False
-    if max(low, above) == min(high, below) and (above >= low or below <= high) and not math.isinf(high + below):
-        return False
+    least, most = max(low, above), min(high, below)
     step = node.get("multipleOf", 1 if is_whole else None)
-    if step is None or math.isinf(max(low, above)) or math.isinf(min(high, below)):
-        return True
-    first = math.ceil(max(low, above) / step)
+    if step is None or math.isinf(least) or math.isinf(most):
+        return bool(least < most or (least == most and above < least and below > most))
+    first = math.ceil(least / step)
     first += first * step == above
     return bool(first * step < below and first * step <= high)
 

@@ -76,15 +76,17 @@ class _Generator(GenerateJsonSchema):
     def dataclass_args_schema(self, schema: Any) -> dict[str, Any]:
         """Only the fields that the constructor takes."""
         fields = [entry for entry in schema["fields"] if entry.get("init", True)]
-        return super().dataclass_args_schema({**schema, "fields": fields})
+        changed: Any = {**schema, "fields": fields}
+        return super().dataclass_args_schema(changed)
 
     def dataclass_schema(self, schema: Any) -> dict[str, Any]:
         """An object, closed where the validator refuses what is not a field."""
-        found = super().dataclass_schema(schema)
         inner: Any = schema["schema"]
-        if inner.get("extra_behavior") == "forbid":
-            found["additionalProperties"] = False
-        return found
+        return _closed(super().dataclass_schema(schema), inner)
+
+    def typed_dict_schema(self, schema: Any) -> dict[str, Any]:
+        """The same; older releases of pydantic look elsewhere."""
+        return _closed(super().typed_dict_schema(schema), schema)
 
     def named_tuple_schema(self, schema: Any) -> dict[str, Any]:
         """An object, so that the model sees the names of the fields; an array is accepted as well."""
@@ -111,3 +113,7 @@ class _Generator(GenerateJsonSchema):
         if isinstance(dft, float) and not math.isfinite(dft):
             raise PydanticSerializationError(f"{dft!r} has no JSON form")
         return super().encode_default(dft)
+
+
+def _closed(found: dict[str, Any], schema: Any) -> dict[str, Any]:
+    return {**found, "additionalProperties": False} if schema.get("extra_behavior") == "forbid" else found

@@ -119,8 +119,7 @@ def _described(
 
 def _schemas_of(fields: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     core = arguments_core(fields)
-    # Of the strict form, since it says which objects are closed.
-    return core, json_schema_of(strict_arguments(core, Strictness(), keep_unknown=False))
+    return core, json_schema_of(core)
 
 
 def _hidden(fields: Mapping[str, Any]) -> str:

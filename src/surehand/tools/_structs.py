@@ -37,8 +37,9 @@ def arguments_core(fields: Mapping[str, Any]) -> dict[str, Any]:
     if core["type"] == "definitions":
         rewriter.definitions = {**_by_ref(core["definitions"]), **rewriter.definitions}
         core = core["schema"]
+    core = {**core, "extra_behavior": "ignore"}  # the names of the arguments themselves are the decoder's business
     if not rewriter.definitions:
-        return dict(core)
+        return core
     return {"type": "definitions", "schema": core, "definitions": list(rewriter.definitions.values())}
 
 
@@ -84,11 +85,19 @@ class _Rewriter:
                 return self._union(schema)
             case "model":  # pydantic has a validator of it already, and would not look at a changed schema
                 return schema
+            case "dataclass":
+                return schema if _is_pydantic(schema) else self._dataclass(schema)
+            case "typed-dict":
+                return {**self._inside(schema), **_closed(schema)}
             case _:
                 return self._inside(schema)
 
     def _inside(self, schema: dict[str, Any]) -> dict[str, Any]:
         return {key: value if key in _NO_SCHEMAS else self.rewritten(value) for key, value in schema.items()}
+
+    def _dataclass(self, schema: dict[str, Any]) -> dict[str, Any]:
+        changed = self._inside(schema)
+        return {**changed, "schema": {**changed["schema"], **_closed(schema)}}
 
     def _union(self, schema: dict[str, Any]) -> dict[str, Any]:
         tags = [_tag_of(choice) for choice in schema["choices"]]
@@ -120,6 +129,15 @@ class _Rewriter:
         plain = {key: value for key, value in inner.items() if key != "ref"}
         schema = {**self.rewritten(plain), "extra_behavior": "forbid"}
         return {"type": "function-after", "function": {"type": "no-info", "function": make}, "schema": schema}
+
+
+def _is_pydantic(schema: Mapping[str, Any]) -> bool:
+    return hasattr(schema["cls"], "__pydantic_fields__") or schema["schema"]["type"] != "dataclass-args"
+
+
+def _closed(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields that are invented are refused (spec 4.1.6), unless the class says otherwise."""
+    return {} if "extra_fields_behavior" in schema.get("config", {}) else {"extra_behavior": "forbid"}
 
 
 def _type_of(schema: Mapping[str, Any]) -> Any:
