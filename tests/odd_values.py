@@ -289,6 +289,9 @@ UNREADABLE: dict[str, Callable[[], Any]] = {
     "key of a frozenset": lambda: {frozenset({1}): 1},
     "two keys that read the same": lambda: {(1,): 1, "1": {2}},
     "a whole result inside": lambda: [ToolResult.of("x")],
+    "a whole result of a number": lambda: ToolResult((5,)),  # type: ignore[arg-type]
+    "a lazy result of a number": lambda: ToolResult.lazy(lambda: 5),  # type: ignore[arg-type, return-value]
+    "a lazy result that fails": lambda: ToolResult.lazy(lambda: str(1 / 0)),
     "ellipsis": lambda: ...,
     "namespace": lambda: types.SimpleNamespace(a=1),
     "contents mixed with text": lambda: ["text", TextContent("x")],

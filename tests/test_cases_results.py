@@ -20,6 +20,7 @@ from surehand import (
     Outcome,
     RoundLimitError,
     TextContent,
+    ToolError,
     ToolMessage,
     ToolProgress,
     ToolResult,
@@ -30,7 +31,7 @@ from surehand._codec import canonical, from_json, to_json
 from surehand.testing import call, say
 
 from .modes import Ended, Mode, ask
-from .odd_values import LONE, READABLE, UNREADABLE, Colour, Hostile
+from .odd_values import LONE, READABLE, UNREADABLE, Colour, Hostile, Loud
 
 # ---------------------------------------------------------------- what is read of a value, and what comes after
 
@@ -184,6 +185,8 @@ IMAGE, TEXT = ImageContent(url="https://x/y.png"), TextContent("hi")
         (lambda: {"a": TEXT}, (TextContent('{"a":{"type":"text","text":"hi"}}'),)),
         (lambda: [[TEXT]], (TextContent('[[{"type":"text","text":"hi"}]]'),)),
         (lambda: ToolResult.of("x", value=Hostile()), (TextContent("x"),)),
+        (lambda: ToolResult.lazy(lambda: LONE), (TextContent("\ufffd"),)),
+        (lambda: ToolResult.of(Loud("x")), (TextContent("x"),)),
         (lambda: ToolResult.of(f"{LONE}x", IMAGE), (TextContent("\ufffdx"), IMAGE)),
     ],
 )
@@ -220,3 +223,14 @@ def test_an_awaitable_is_awaited_and_then_read_like_any_value(mode: Mode, value:
     }
     assert ended.results == [("fetch", *expected[type(value).__name__])]
     assert ended.answer.output == "done"
+
+
+def test_res_09_half_a_character_in_an_error_is_replaced(mode: Mode) -> None:
+    @tool
+    def fetch() -> str:
+        raise ToolError(f"{LONE} not found")
+
+    memory = MessageWindow(50)
+    ended = mode.play(ask(call("fetch")), say("done"), tools=[fetch], memory=memory)
+    assert ended.results == [("fetch", "\ufffd not found", True)]
+    check_later_use(ended, memory)

@@ -156,8 +156,25 @@ def test_a_serializer_in_the_declared_type_is_used() -> None:
 
 
 def test_a_result_is_used_as_it_is() -> None:
-    result = ToolResult.lazy(lambda: 1 / 0)  # type: ignore[arg-type, return-value]
+    result = ToolResult.of("x", IMAGE, value=3, attributes={"a": 1})
     assert make_encoder("t", str)(result) is result
+
+
+def test_a_lazy_result_stays_lazy_and_its_text_is_checked_when_it_is_made() -> None:
+    encode = make_encoder("t", str)
+    assert not encode(ToolResult.lazy(lambda: pytest.fail("nobody asked"))).is_encoded
+    assert encode(ToolResult.lazy(lambda: "\ud835", value=3)).text == "\ufffd"
+    assert encode(ToolResult.lazy(lambda: None)).text == ""
+    not_text: Any = lambda: 5  # noqa: E731
+    with pytest.raises(ToolExecutionError, match="a lazy ToolResult whose text is int"):
+        _ = encode(ToolResult.lazy(not_text)).text
+    with pytest.raises(ToolExecutionError, match=r"whose text could not be made \(ZeroDivisionError\)"):
+        _ = encode(ToolResult.lazy(lambda: str(1 / 0))).text
+
+
+def test_a_result_with_contents_that_are_none_is_refused() -> None:
+    number: Any = 5
+    assert "a ToolResult with int among its contents" in refusal(ToolResult.of("x", number))
 
 
 def test_contents_are_sent_in_order() -> None:

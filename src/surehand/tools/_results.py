@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections.abc
 import enum
+import operator
 import types
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -75,7 +76,7 @@ def make_encoder(tool: str, hint: Any, *, lazy: bool = False) -> Callable[[Any],
 
 def _encoded(tool: str, value: Any, declared: Callable[[Any], str] | None, lazy: bool) -> ToolResult:
     if isinstance(value, ToolResult):
-        return _clean_result(value)
+        return _checked_result(tool, value)
     if isinstance(value, _CONTENTS):
         return ToolResult(_readable((value,)), value)
     if _is_collection(value) and any(isinstance(item, _CONTENTS) for item in value):
@@ -83,7 +84,7 @@ def _encoded(tool: str, value: Any, declared: Callable[[Any], str] | None, lazy:
     if isinstance(value, enum.Enum) and isinstance(value.value, str):
         return ToolResult((TextContent(clean_text(value.value)),), value)
     if isinstance(value, str):
-        return ToolResult((TextContent(clean_text(str.__str__(value))),), value)
+        return ToolResult((TextContent(_plain_text(value)),), value)
     if isinstance(value, BaseException):
         raise ToolExecutionError(
             f"Tool {tool!r} did run, but it returned an exception ({type_name(value)}) instead of raising it. Do not "
@@ -94,9 +95,40 @@ def _encoded(tool: str, value: Any, declared: Callable[[Any], str] | None, lazy:
     return ToolResult((TextContent(_json(tool, value, declared)),), value)
 
 
-def _clean_result(result: ToolResult) -> ToolResult:
+def _checked_result(tool: str, result: ToolResult) -> ToolResult:
+    """A body's own result, refused now where it would break later: when it is sent, remembered or stored."""
+    contents: tuple[Any, ...] = result.given
+    for content in contents:
+        if not isinstance(content, _CONTENTS):
+            raise _unusable(tool, f"a ToolResult with {type_name(content)} among its contents")
+    if not result.given and result.supplier is not None:
+        return msgspec.structs.replace(result, supplier=_text_of(tool, result.supplier))
     given = _readable(result.given)
-    return result if given == result.given else msgspec.structs.replace(result, given=given)
+    is_same = all(map(operator.is_, given, result.given))
+    return result if is_same else msgspec.structs.replace(result, given=given)
+
+
+def _text_of(tool: str, supplier: Callable[[], Any]) -> Callable[[], str]:
+    def supply() -> str:
+        try:
+            text = supplier()
+        except Exception as error:
+            raise _unusable(tool, f"a lazy ToolResult whose text could not be made ({_reason(error)})") from error
+        if text is None:
+            return ""
+        if not isinstance(text, str):
+            raise _unusable(tool, f"a lazy ToolResult whose text is {type_name(text)}")
+        return _plain_text(text)
+
+    return supply
+
+
+def _unusable(tool: str, what: str) -> ToolExecutionError:
+    return ToolExecutionError(f"Tool {tool!r} did run, but it returned {what}. Do not repeat the call.")
+
+
+def _plain_text(text: str) -> str:
+    return clean_text(text if type(text) is str else str.__str__(text))
 
 
 def _is_collection(value: Any) -> TypeIs[Collection[Any]]:
@@ -117,11 +149,15 @@ def _all_contents(tool: str, values: Collection[Any]) -> tuple[Any, ...]:
 
 
 def _readable(contents: Iterable[Any]) -> tuple[Any, ...]:
-    """The contents with lone surrogates in texts replaced, or the very same objects."""
-    return tuple(
-        msgspec.structs.replace(content, text=clean_text(content.text)) if isinstance(content, TextContent) else content
-        for content in contents
-    )
+    """The contents, each text one that can be sent and stored; what is well already is the very same object."""
+    return tuple(map(_readable_content, contents))
+
+
+def _readable_content(content: Any) -> Any:
+    if not isinstance(content, TextContent):
+        return content
+    text = _plain_text(content.text)
+    return content if text is content.text else TextContent(text)
 
 
 def _json(tool: str, value: Any, declared: Callable[[Any], str] | None) -> str:

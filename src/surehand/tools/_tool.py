@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 from typing_extensions import TypeVar
 
+from .._codec import clean_text
 from ..errors import UserError
 from ..messages import Content, TextContent, ToolCall, ToolMessage, ToolSpec, text_of
 
@@ -124,13 +125,13 @@ class ToolResult(Struct, frozen=True):
         attributes: Mapping[str, Any] = _NO_ATTRIBUTES,
     ) -> ToolResult:
         """A result from texts and other contents, in order."""
-        contents = tuple(TextContent(part) if isinstance(part, str) else part for part in parts)
+        contents = tuple(TextContent(clean_text(part)) if isinstance(part, str) else part for part in parts)
         return cls(contents, value, is_error, dict(attributes))
 
     @classmethod
     def error(cls, text: str) -> ToolResult:
         """An error result with that text and no value (spec 5.5)."""
-        return cls((TextContent(text),), None, True)
+        return cls((TextContent(clean_text(text)),), None, True)
 
     @classmethod
     def lazy(cls, supplier: Callable[[], str | None], *, value: Any = None) -> ToolResult:
