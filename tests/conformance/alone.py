@@ -14,7 +14,7 @@ from typing import Any
 
 from surehand import ToolExecutionError, UserError
 
-from .behaviour import compact, planned
+from .behaviour import Planned, compact, planned
 from .coercion import build_problem, decoded
 from .kinds import Kind, kind_of
 from .live import Player, build
@@ -140,16 +140,37 @@ def _promised_contents(tool: Mapping[str, Any], on: frozenset[str]) -> dict[str,
             return unshowable if is_mixed else {_SHOWN: plan.value}
         case "throw":
             return {_FAILED: plan.value["class"]}
-    if "optional" in behaviour and "5.1" not in on:
-        inner = plan.value
-        text = compact({"empty": inner is None, "present": inner is not None})
-    elif plan.kind == "null":
-        text = "Success" if returns == "void" else "null"
-    elif plan.kind == "text" and (returns == "string" or "5.1" in on):
-        text = plan.value
-    else:
-        text = compact(plan.value)
-    return {_SHOWN: [{"text": text}]}
+    return {_SHOWN: [{"text": _promised_text(plan, returns, "optional" in behaviour, on)}]}
+
+
+def _promised_text(plan: Planned, returns: str, is_optional: bool, on: frozenset[str]) -> str:
+    by_value = "5.1" in on
+    if plan.kind == "error_result":
+        return plan.value
+    if is_optional and not by_value:
+        return compact({"empty": plan.value is None, "present": plan.value is not None})
+    if plan.kind == "null":
+        return "Success" if returns == "void" else "null"
+    kind = kind_of(returns)
+    if plan.kind == "text" and (kind.name == "string" or (by_value and not _is_written_as_json(kind))):
+        return plan.value
+    return compact(_written(kind, plan.value) if by_value else plan.value)
+
+
+def _is_written_as_json(kind: Kind) -> bool:
+    return kind.name in ("uuid", "date", "time", "datetime", "decimal")
+
+
+def _written(kind: Kind, value: Any) -> Any:
+    """The JSON that we write: decimals as text, which keeps their digits, and sets in order."""
+    if kind.name == "decimal" and value is not None:
+        return str(value)
+    if kind.name in ("list", "array", "set") and kind.inside:
+        items = [_written(kind.inside[0], item) for item in value]
+        return sorted(items) if kind.name == "set" else items
+    if kind.name == "map" and len(kind.inside) == 2:
+        return {key: _written(kind.inside[1], item) for key, item in value.items()}
+    return value
 
 
 # ---------------------------------------------------------------- both sides in one form

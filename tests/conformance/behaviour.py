@@ -70,7 +70,8 @@ def _made(tool: Mapping[str, Any], behaviour: Mapping[str, Any], number: int, ar
     if behaviour.get("opaque"):
         return Planned("opaque")
     if "optional" in behaviour:
-        return Planned("null") if behaviour["optional"] is None else Planned("json", behaviour["optional"])
+        inner = behaviour["optional"]
+        return Planned("null" if inner is None else "text" if isinstance(inner, str) else "json", inner)
     if behaviour.get("count"):
         return Planned("text", f"{name}#{number}")
     if behaviour.get("echo"):

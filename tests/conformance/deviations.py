@@ -181,7 +181,8 @@ RULES = (
     ),
     Rule(
         "5.1",
-        "the value decides how it reads, not what was declared around it: text is text, and nothing is null (spec 5.1)",
+        "the value decides how it reads, not what was declared around it: text is text, nothing is null, decimals keep "
+        "their digits, sets have an order (spec 5.1)",
         lambda scenario: scenario.kind == "returns",
     ),
     Rule(

@@ -93,6 +93,8 @@ VALUES = (
 
 WHOLE = ("{}", "", None, "null", "[]", '"{}"', '"a"', "5", '{"V":7}', '{"v":7,"w":8}', '{"v":7,"v":8}', '{"v":')
 
+LONG = 'a "q"\n b'
+
 
 def grid(kind: str, **options: Any) -> Scenario:
     tool = {
@@ -164,6 +166,36 @@ def test_the_model_of_the_reference_has_a_word_for_every_type_and_value() -> Non
         scenario = grid(kind, required=required)
         outcomes = normal_alone(scenario, promised_alone(scenario, frozenset()))["cases"]
         assert len(outcomes) == len(scenario.raw["cases"])
+
+
+@pytest.mark.parametrize(
+    ("returns", "behaviour"),
+    [
+        *(("string", {"return": LONG}), ("string", {}), ("string", {"count": True}), ("any", {"return": {"a": [1]}})),
+        *(("void", {}), ("int64", {"return": 2**60}), ("int32", {"return_null": True}), ("bool", {"return": False})),
+        *(
+            ("enum:Color", {"return": "blue"}),
+            ("list<enum:Color>", {"return": ["RED", "blue"]}),
+            ("map", {"return": {}}),
+        ),
+        *(("set<string>", {"return": ["b", "a"]}), ("decimal", {"return": 1.5}), ("list<decimal>", {"return": [1.5]})),
+        *(("date", {"return": "2031-05-03"}), ("uuid", {"return": "00000000-0000-0000-0000-000000000001"})),
+        *(("optional", {"optional": "x"}), ("optional<int32>", {"optional": 5}), ("optional", {"optional": None})),
+        *(("string", {"error_result": "no"}), ("content", {"content_text": "hey"}), ("opaque", {"opaque": True})),
+        *(("contents", {"contents": [{"text": "a"}, {"raw": "b"}]}), ("image", {"image_url": "http://e.x/i.png"})),
+        *(("object:Address", {"return": {"city": "X"}}), ("map<string,int32>", {"return": {"a": 1}})),
+        ("string", {"throw": {"class": "IllegalStateException", "message": "boom"}}),
+    ],
+)
+def test_the_model_and_the_product_agree_on_results_that_nobody_recorded(
+    returns: str, behaviour: dict[str, Any]
+) -> None:
+    tool = {"kind": "method", "name": "t", "params": [], "returns": returns, "returnBehavior": "TO_LLM"}
+    scenario = Scenario({"name": returns, "kind": "returns", "tool": {**tool, "behaviour": behaviour}})
+    assert why_not_judged(scenario) is None
+    promised = normal_alone(scenario, promised_alone(scenario, numbers_for(scenario)))
+    for mode in ("run", "arun", "stream", "astream"):
+        assert normal_alone(scenario, observe_alone(scenario, mode)) == promised
 
 
 @pytest.mark.parametrize(

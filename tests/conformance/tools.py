@@ -183,10 +183,26 @@ def _live(described: Mapping[str, Any], kind: str, value: Any) -> Any:
             return SelfRef()
         case "opaque":
             return Opaque()
-        case "json" if str(described.get("returns")).startswith("object:"):
-            return class_of(described["returns"])(**value)
+        case "json" | "text":
+            return _native(kind_of(described.get("returns", "string")), value)
         case _:
             return value
+
+
+def _native(kind: Kind, value: Any) -> Any:
+    """The value as the type that the tool is declared to return."""
+    if kind.name.startswith("object:") and isinstance(value, dict):
+        return class_of(kind.name)(**value)
+    if kind.name.startswith("enum:"):
+        return class_of(kind.name)[value]
+    if kind.name in ("list", "array", "set") and kind.inside:
+        items = [_native(kind.inside[0], item) for item in value]
+        return set(items) if kind.name == "set" else items
+    if kind.name == "map" and len(kind.inside) == 2:
+        return {key: _native(kind.inside[1], item) for key, item in value.items()}
+    if kind.name in ("decimal", "uuid", "date", "time", "datetime") and value is not None:
+        return TypeAdapter(hint_of(kind)).validate_python(str(value))
+    return value
 
 
 def _content(described: Mapping[str, Any]) -> Any:
