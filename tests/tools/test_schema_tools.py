@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import socket
 import subprocess
 import sys
+import weakref
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -26,6 +29,8 @@ from surehand import (
 from surehand.events import ArgumentRepaired
 from surehand.messages import ToolCall
 from surehand.testing import call, say
+from surehand.tools import _json_schema_decode
+from surehand.tools._json_schema_check import SchemaCheck
 
 from ..modes import ALL_MODES, IN_SEQUENCE, Mode, ask
 from .helpers import context, execution
@@ -169,6 +174,36 @@ def test_every_draft_is_known_with_local_references_and_recursion(draft: str, mo
         (Repair("x.next.n", "3", 3),),
     )
     assert problems(schema, {"x": {"next": {"n": 1}}}).startswith("x.next.n: ")
+
+
+REFERENCES: dict[str, dict[str, Any]] = {
+    "a name of its own": {"$id": "https://ex.org/t", "properties": {"x": {"$ref": "https://ex.org/t#/$defs/n"}}},
+    "an anchor": {"properties": {"x": {"$ref": "#here"}}},
+    "a name with a space": {"properties": {"x": {"$ref": "#/$defs/a b"}}},
+    "an escaped name": {"properties": {"x": {"$ref": "#/$defs/c~1d~0%25"}}},
+    "through another": {"properties": {"x": {"$ref": "#/$defs/other"}}},
+    "for the whole": {"$ref": "#/$defs/whole"},
+    "beside other rules": {"properties": {"x": {"$ref": "#/$defs/n", "maximum": 5}}},
+    "a dynamic one": {"properties": {"x": {"$dynamicRef": "#here"}}},
+    "an embedded schema": {
+        "properties": {"x": {"$id": "urn:x", "anyOf": [{"$ref": "#/$defs/n"}], "$defs": {"n": {"type": "integer"}}}}
+    },
+}
+DEFINITIONS = {
+    "n": {"anyOf": [INTEGER, {"type": "null"}], "$anchor": "here"},
+    "a b": INTEGER,
+    "c/d~%": {"oneOf": [INTEGER]},
+    "other": {"$ref": "#/$defs/n"},
+    "whole": {"properties": {"x": {"$ref": "#/$defs/n"}}},
+}
+
+
+@pytest.mark.parametrize("schema", REFERENCES.values(), ids=REFERENCES)
+def test_every_kind_of_local_reference_is_followed(schema: dict[str, Any]) -> None:
+    whole = {**schema, "$defs": DEFINITIONS}
+    assert received(whole, '{"x": 3}') == '{"x": 3}'
+    assert decoded(whole, {"x": "3"}) == ({"x": 3}, (Repair("x", "3", 3),))
+    assert problems(whole, {"x": "a"}).startswith("x: not convertible: expected an integer")
 
 
 def test_without_a_draft_the_schema_is_of_2020_12() -> None:
@@ -671,6 +706,30 @@ def test_many_broken_places_are_repaired_or_refused_in_one_go() -> None:
     assert len(refusal(schema, {"x": ["a"] * 20_000})) <= 1000
 
 
+def test_what_takes_too_many_steps_to_repair_is_refused_with_what_is_wrong() -> None:
+    item = {"type": "object", "properties": {f"p{n}": INTEGER for n in range(20)}, "required": ["k"]}
+    schema = one({"type": "array", "items": {"anyOf": [item] * 10}})
+    sent = {"x": [{f"p{n}": "1" for n in range(20)}] * 500}
+    assert refusal(schema, sent).startswith("The arguments of 't' do not fit: x[")
+
+
+def test_a_tool_that_is_gone_leaves_nothing_behind() -> None:
+    schema = one({"anyOf": [{"$ref": "#/$defs/n"}, {"type": "null"}]}) | {"$defs": {"n": INTEGER}}
+    check = SchemaCheck(schema, "t")
+    assert [failure.keyword for failure in check.failures({"x": "1"}, "")] == ["anyOf"]
+    gone = weakref.ref(check)
+    del check
+    gc.collect()
+    assert gone() is None
+
+
+def test_calls_are_decoded_on_several_threads_at_once() -> None:
+    decode = made(one({"anyOf": [INTEGER, {"type": "null"}]})).body.decode
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda n: decode(json.dumps({"x": str(n)}))[0], range(500)))
+    assert found == [{"x": n} for n in range(500)]
+
+
 def test_a_failing_validator_refuses_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
     class Panic(BaseException):
         pass
@@ -679,8 +738,6 @@ def test_a_failing_validator_refuses_the_call(monkeypatch: pytest.MonkeyPatch) -
 
     def panic(value: Any) -> bool:
         raise Panic("inside")
-
-    from surehand.tools import _json_schema_decode
 
     class Panicking(_json_schema_decode.SchemaCheck):
         def __init__(self, schema: Any, tool: str) -> None:

@@ -5,6 +5,7 @@ The only importer of jsonschema-rs. Nothing is ever fetched, whatever a schema r
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
@@ -12,7 +13,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UserError
-from ._json_schema_plain import every_schema, plain_schema, pointer_to
+from ._json_schema_plain import every_schema, plain_schema, pointer_to, with_sound_references
 from ._json_text import is_array, is_object
 from ._problems import Path, show_path
 
@@ -64,7 +65,7 @@ class SchemaCheck:
 
     def __init__(self, schema: Mapping[str, Any], tool: str) -> None:
         self._rs = _library(tool)
-        self.schema = plain_schema(schema, tool)
+        self.schema = with_sound_references(plain_schema(schema, tool))
         self._options: dict[str, Any] = {
             "validate_formats": False,
             "offline": True,
@@ -185,17 +186,19 @@ def _without_stops(schema: Any) -> Any:
 
 def _stop(check: SchemaCheck, keyword: str) -> type[Any]:
     """A keyword that says whether it holds, and in its complaint where to look on."""
+    # The check keeps validators that keep this class, and no garbage collector sees through those.
+    fits = weakref.WeakMethod(check.fits)
 
     class Stop:
         def __init__(self, parent: Mapping[str, Any], value: Any, path: list[str | int]) -> None:
-            self.is_reference = keyword == _REF
-            if self.is_reference:
-                self.pointers: tuple[str, ...] = (str(value)[1:],)
-            else:
-                self.pointers = tuple(f"{parent[_AT]}/{keyword}/{number}" for number in range(len(value)))
+            numbers = range(0 if keyword == _REF else len(value))
+            branches = tuple(f"{parent[_AT]}/{keyword}/{number}" for number in numbers)
+            self.pointers = (str(value)[1:],) if keyword == _REF else branches
 
         def validate(self, instance: Any) -> None:
-            fitting = sum(check.fits(instance, pointer) for pointer in self.pointers)
+            judge = fits()
+            assert judge is not None, "the check, whose validator is asking, is gone"
+            fitting = sum(judge(instance, pointer) for pointer in self.pointers)
             if not (fitting == 1 if keyword == "oneOf" else fitting):
                 raise ValueError(" ".join(self.pointers))
 

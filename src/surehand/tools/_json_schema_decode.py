@@ -13,7 +13,7 @@ from ._decode import Decoded, Decoder
 from ._json_exact import Rewritten, read_exact, write_json
 from ._json_schema_check import SchemaCheck, TooMuch
 from ._json_schema_errors import problems_in
-from ._json_schema_repair import mended, without_nulls
+from ._json_schema_repair import Mended, mended, without_nulls
 from ._json_text import NotJson, is_object
 from ._problems import describe
 from ._refusals import misfit, not_an_object, refused
@@ -85,15 +85,21 @@ class _SlowDecoder:
         if decoding == "strict":
             raise ToolArgumentsError(self._misfit(kept))
         sent = repairs[0].after if repairs else text
-        found = mended(kept, self._check, sent)
+        found = self._mended(kept, sent)
         if found.is_valid:
             return Rewritten(found.value), (*repairs, *found.repairs)
         inner = self._echoed(data)
         if inner is not None:
-            unwrapped = mended(without_nulls(inner, self._check), self._check, write_json(inner))
+            unwrapped = self._mended(without_nulls(inner, self._check), write_json(inner))
             if unwrapped.is_valid:
                 return Rewritten(unwrapped.value), (*repairs, Repair("", data, inner), *unwrapped.repairs)
         raise ToolArgumentsError(self._misfit(found.value))
+
+    def _mended(self, data: dict[str, Any], text: str) -> Mended:
+        try:
+            return mended(data, self._check, text)
+        except (TooMuch, RecursionError):  # what is wrong with it may still be easy to say
+            return Mended(data, False)
 
     def _echoed(self, data: dict[str, Any]) -> dict[str, Any] | None:
         """The inner object, when the model wrapped its arguments as ``{"properties": {…}}``."""

@@ -14,9 +14,10 @@ from ..errors import UserError
 from ._json_text import is_array, is_object
 from ._problems import Path, show_path
 
-__all__ = ["every_schema", "plain_schema", "pointer_to", "property_names"]
+__all__ = ["every_schema", "plain_schema", "pointer_to", "property_names", "with_sound_references"]
 
 _DEPTH = 200
+_IN_REFERENCES = "#/%~!$&'()*+,;=:@?"
 _ONE = {
     "additionalItems", "additionalProperties", "contains", "contentSchema", "else", "if", "items", "not",
     "propertyNames", "then", "unevaluatedItems", "unevaluatedProperties",
@@ -76,6 +77,15 @@ def every_schema(schema: dict[str, Any]) -> Iterator[tuple[Path, dict[str, Any]]
                 todo += [((*path, key, name), inner) for name, inner in value.items()]
             elif key in _LISTED and is_array(value):
                 todo += [((*path, key, number), inner) for number, inner in enumerate(value)]
+
+
+def with_sound_references(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema itself; what may not stand in an address, such as spaces in names, is escaped in its references."""
+    for _, node in every_schema(schema):
+        reference = node.get("$ref")
+        if isinstance(reference, str) and reference.startswith("#"):
+            node["$ref"] = quote(reference, safe=_IN_REFERENCES)
+    return schema
 
 
 def pointer_to(path: Path) -> str:
