@@ -267,6 +267,10 @@ def _definitions(schema: Any, seen: Strictness) -> Any:
     return {**schema, "schema": _strict(schema["schema"], seen), "definitions": entries}
 
 
+def _named_tuple(schema: Any, seen: Strictness) -> Any:
+    return {**schema, "fields": [_of_field(entry, seen) for entry in schema["fields"]]}
+
+
 def _call(schema: Any, seen: Strictness) -> Any:
     inner = schema["arguments_schema"]
     if inner["type"] != "arguments":
@@ -291,7 +295,10 @@ _RULES: dict[str, Callable[[Any, Strictness], Any]] = {
     "list": _inside("items_schema"),
     "set": _inside("items_schema"),
     "frozenset": _inside("items_schema"),
+    "deque": _inside("items_schema"),
     "dict": _dict,
+    "ordered-dict": _dict,
+    "counter": _dict,
     "nullable": _inside("schema"),
     "default": _inside("schema"),
     "function-after": _inside("schema"),
@@ -303,6 +310,7 @@ _RULES: dict[str, Callable[[Any, Strictness], Any]] = {
     "tagged-union": _tagged_union,
     "typed-dict": _typed_dict,
     "dataclass": _dataclass,
+    "named-tuple": _named_tuple,
     "call": _call,
     "definitions": _definitions,
 }
