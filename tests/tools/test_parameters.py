@@ -128,6 +128,37 @@ def test_a_default_declared_in_the_annotation_counts() -> None:
     assert run(act, "{}") == (5, [1], None)
 
 
+# ---------------------------------------------------------------- enums
+
+
+class Size(enum.Enum):
+    SMALL = (1, 2)
+    LARGE = (3, 4)
+
+
+class Mixed(enum.Enum):
+    NUMBER = 1.5
+    NOTHING = None
+    TEXT = "text"
+
+
+def test_an_enum_whose_values_json_has_not_is_sent_by_name() -> None:
+    def act(a: Size, b: list[Size], c: Size = Size.LARGE) -> Any:
+        return a, b, c
+
+    names = {"type": "string", "enum": ["SMALL", "LARGE"]}
+    assert properties(act) == {"a": names, "b": {"type": "array", "items": names}, "c": {**names, "default": "LARGE"}}
+    assert run(act, '{"a": "SMALL", "b": ["LARGE"]}') == (Size.SMALL, [Size.LARGE], Size.LARGE)
+
+
+def test_an_enum_of_json_values_is_sent_by_value() -> None:
+    def act(a: Mixed) -> Any:
+        return a
+
+    assert properties(act) == {"a": {"enum": [1.5, None, "text"]}}
+    assert [run(act, f'{{"a": {text}}}') for text in ("1.5", "null", '"text"')] == list(Mixed)
+
+
 # ---------------------------------------------------------------- what the model cannot fill
 
 

@@ -64,7 +64,16 @@ def tool(fn: Any = None, /, **options: Any) -> Any:
 
     The model sees the function's name, its docstring, and its parameters' types, defaults and descriptions.
     A parameter of type ``ToolContext`` or ``Parameters``, or one marked ``Annotated[…, MemoryId]``, is filled by
-    surehand and hidden from the model. The options:
+    surehand and hidden from the model. What else counts:
+
+    - A parameter without a type takes any JSON value. One with a default, or whose type allows ``None``, is optional;
+      ``= None`` makes any type optional. A default that its own type refuses is an error, except for an object that
+      only says "nothing was given" (a sentinel); what can change is copied for each call.
+    - Bytes are Base64 text; an enum is its values, or the names of its members where JSON has no such values.
+    - Classes of msgspec and attrs, dataclasses and named tuples are objects of their fields and nothing else.
+    - What a model could never fill or call is a ``UserError`` at registration: it names the parameter and the remedy.
+
+    The options:
 
     - ``name``, ``description``: instead of the function's own; blank counts as unset.
     - ``repeat``: may a call be repeated when nobody knows whether it happened? ``"safe"`` for reads,

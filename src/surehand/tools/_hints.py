@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import sys
 import types
 import typing
@@ -15,6 +16,7 @@ from typing_extensions import TypeIs
 __all__ = [
     "annotated",
     "has_hash",
+    "has_json_values",
     "is_annotated",
     "is_foreign",
     "is_union",
@@ -93,6 +95,11 @@ def substituted(hint: Any, values: Mapping[Any, Any]) -> Any:
     if is_union(hint):
         return Union[tuple(substituted(part, values) for part in get_args(hint))]  # noqa: UP007
     return rebuilt(hint, lambda part: substituted(part, values))
+
+
+def has_json_values(kind: type[enum.Enum]) -> bool:
+    """Whether a member can be sent as its value."""
+    return all(isinstance(member.value, (str, int, float, bool, type(None))) for member in kind)
 
 
 def has_hash(value: Any) -> bool:

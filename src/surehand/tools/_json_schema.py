@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import enum
 import math
-import warnings
 from decimal import Decimal
 from typing import Any
 
@@ -11,20 +11,21 @@ from pydantic import PydanticInvalidForJsonSchema
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import PydanticSerializationError
 
+from ._hints import has_json_values
+
 __all__ = ["json_schema_of"]
 
 
 def json_schema_of(core: Any) -> dict[str, Any]:
     """The JSON schema of what that core schema accepts; raises what pydantic raises if there is none."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return _Generator(by_alias=True).generate(core, mode="validation")
+    return _Generator(by_alias=True).generate(core, mode="validation")
 
 
 class _Generator(GenerateJsonSchema):
     """Numbers for decimals, base64 for bytes, objects for named tuples, and nothing that only Python code can make."""
 
-    ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012  (as pydantic declares it)
+    def emit_warning(self, kind: Any, detail: str) -> None:
+        """Nothing: a default that JSON cannot show, or a member of a union that no model can send, is left out."""
 
     def decimal_schema(self, schema: Any) -> dict[str, Any]:
         """A number with its bounds (spec 3.4.5)."""
@@ -110,6 +111,8 @@ class _Generator(GenerateJsonSchema):
         """The default as JSON; raises for what JSON has not."""
         if isinstance(dft, Decimal) and dft.is_finite():
             return int(dft) if dft == dft.to_integral_value() else float(dft)
+        if isinstance(dft, enum.Enum) and not has_json_values(type(dft)):
+            return dft.name
         if isinstance(dft, float) and not math.isfinite(dft):
             raise PydanticSerializationError(f"{dft!r} has no JSON form")
         return super().encode_default(dft)

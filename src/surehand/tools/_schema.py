@@ -6,7 +6,6 @@ Everything is built once per tool, from one core schema: what the model is told 
 from __future__ import annotations
 
 import enum
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -28,18 +27,13 @@ __all__ = ["ArgumentsSchema", "ValidationError", "adapter_of", "build_schema", "
 
 _BYTES_AS_TEXT = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64", ser_json_inf_nan="strings")
 
-# Numbers that lose digits or become infinite when they are read as binary floats, and the words that JSON has not.
-_NOT_FINITE = re.compile(r"NaN|Infinity|\d[eE]\+?\d{3}|\d{300}")
-_NOT_EXACT = re.compile(r"NaN|Infinity|\d[.eE]")
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ArgumentsSchema:
     """How one tool's arguments look and are read.
 
-    ``json_schema`` is ``None`` without parameters. ``doubtful`` finds texts that must not be validated straight
-    (``None``: every text may be). ``count`` is the number of values in a result without unknown names, or ``None``
-    when unknown names are dropped anyway. ``has_decimals`` asks for fractions to be kept exact.
+    ``json_schema`` is ``None`` without parameters. ``count`` is the number of values in a result without unknown
+    names, or ``None`` when unknown names are dropped anyway. ``has_decimals`` asks for fractions to be kept exact.
     ``validate_leniently`` takes text for the parameters in ``scalars`` too, where there are any.
     ``takes_anything``: some type takes any value, or reads numbers in its own way.
     """
@@ -49,7 +43,6 @@ class ArgumentsSchema:
     defaulted: frozenset[str]
     validate_json: Callable[[str], dict[str, Any]]
     validate_python: Callable[[Any], dict[str, Any]]
-    doubtful: re.Pattern[str] | None
     count: int | None
     has_decimals: bool
     enums: Mapping[str, type[enum.Enum]]
@@ -84,7 +77,6 @@ def build_schema(parameters: Sequence[Parameter], descriptions: Mapping[str, str
         defaulted=frozenset(name for name in names if name not in json_schema.get("required", ())),
         validate_json=validator.validate_json,
         validate_python=validator.validate_python,
-        doubtful=_NOT_EXACT if strictness.loses_digits else _NOT_FINITE if strictness.takes_anything else None,
         count=len(fields) if names == list(fields) else None,
         has_decimals=strictness.loses_digits,
         enums=_enums_by_message(strictness.enums),
@@ -135,8 +127,13 @@ def _hidden(fields: Mapping[str, Any]) -> str:
 
 
 def _unusable(label: str, name: str, hint: Any, cause: Exception) -> str:
-    lines = ["it is no type"] if "is not a Python type" in str(cause) else str(cause).splitlines()
-    reason = lines[0].rstrip(".:") if lines else type(cause).__name__
+    lines = str(cause).splitlines() or [type(cause).__name__]
+    # pydantic-core tells the way to the problem first, and the problem last.
+    reason = (lines[-1] if lines[0].startswith("Error building") else lines[0]).strip().rstrip(".:")
+    if "is not a Python type" in reason:
+        reason = "it is no type"
+    elif "isinstance" in reason:
+        reason = "no JSON value is an instance of it"
     return (
         f"{label}: parameter {name!r} has the type {hint!r}, which a model cannot fill ({reason}); use "
         "plain types, dataclasses, TypedDicts, enums or pydantic models, or take it from a ToolContext parameter: "

@@ -6,7 +6,9 @@ by a call of the constructor, wherever it stands: in a list, in a user's datacla
 
 from __future__ import annotations
 
+import enum
 import inspect
+import threading
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, NotRequired, cast, get_args, get_origin
@@ -18,7 +20,7 @@ from pydantic import ConfigDict, TypeAdapter
 from pydantic.fields import FieldInfo
 from typing_extensions import TypedDict
 
-from ._hints import is_foreign, substituted
+from ._hints import has_json_values, is_foreign, substituted
 from ._translate import portable
 
 __all__ = ["CONFIG", "arguments_core"]
@@ -28,6 +30,8 @@ _NO_SCHEMAS = frozenset({"metadata", "serialization", "function", "config", "def
 CONFIG = ConfigDict(
     arbitrary_types_allowed=True, ser_json_bytes="base64", val_json_bytes="base64", ser_json_inf_nan="strings"
 )
+# The filters of warnings belong to the whole process.
+_ONE_AT_A_TIME = threading.Lock()
 
 
 def arguments_core(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -47,7 +51,7 @@ def _typed_dict(fields: Mapping[str, Any], name: str, doc: str | None) -> dict[s
     make: Any = TypedDict  # the checkers know only its literal form
     kind = make(name, {key: portable(hint) for key, hint in fields.items()})
     kind.__pydantic_config__, kind.__doc__ = CONFIG, doc
-    with warnings.catch_warnings():
+    with _ONE_AT_A_TIME, warnings.catch_warnings():
         # pydantic would take any value for what is no type.
         warnings.filterwarnings("error", message=".*is not a Python type")
         adapter: TypeAdapter[Any] = TypeAdapter(kind)
@@ -83,6 +87,8 @@ class _Rewriter:
                 return self._reference(_type_of(schema))
             case "union":
                 return self._union(schema)
+            case "enum" if not has_json_values(schema["cls"]):
+                return _by_name(schema)
             case "model":  # pydantic has a validator of it already, and would not look at a changed schema
                 return schema
             case "dataclass":
@@ -129,6 +135,17 @@ class _Rewriter:
         plain = {key: value for key, value in inner.items() if key != "ref"}
         schema = {**self.rewritten(plain), "extra_behavior": "forbid"}
         return {"type": "function-after", "function": {"type": "no-info", "function": make}, "schema": schema}
+
+
+def _by_name(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """An enum whose values JSON has not: the model sends the name of a member."""
+    kind: type[enum.Enum] = schema["cls"]
+    made: dict[str, Any] = {
+        "type": "function-after",
+        "function": {"type": "no-info", "function": kind.__members__.__getitem__},
+        "schema": {"type": "literal", "expected": [member.name for member in schema["members"]]},
+    }
+    return {**made, "ref": schema["ref"]} if "ref" in schema else made
 
 
 def _is_pydantic(schema: Mapping[str, Any]) -> bool:

@@ -7,7 +7,7 @@ import inspect
 import ipaddress
 import typing
 from collections.abc import Awaitable, Callable, Generator, Iterable, MutableMapping, MutableSequence
-from typing import Annotated, Any, Generic, Literal, ParamSpec, Protocol, TypeVar, overload
+from typing import Annotated, Any, Generic, Literal, ParamSpec, TypeVar, overload
 
 import attrs
 import msgspec
@@ -82,10 +82,6 @@ class Service(BaseModel):
     @classmethod
     def _short(cls, value: str) -> str:
         return value.strip()
-
-
-class Named(Protocol):
-    name: str
 
 
 def logged(function: Callable[P, R]) -> Callable[P, R]:

@@ -25,6 +25,7 @@ from typing import (
     Never,
     NotRequired,
     ParamSpec,
+    Protocol,
     Self,
     TypedDict,
 )
@@ -49,6 +50,10 @@ class Database:
 class Abstract(abc.ABC):
     @abc.abstractmethod
     def act(self) -> None: ...
+
+
+class Named(Protocol):
+    name: str
 
 
 class Holder(BaseModel):
@@ -146,6 +151,10 @@ def dataclass_with_custom_class(job: Job) -> None: ...
 
 @refused("'thing'", "Abstract", "use plain types")
 def abstract_class(thing: Abstract) -> None: ...
+
+
+@refused("'thing'", "Named", "no JSON value is an instance", "ctx.deps")
+def protocol(thing: Named) -> None: ...
 
 
 @refused("'log'", "Logger", "ctx.deps")
