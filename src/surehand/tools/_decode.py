@@ -95,7 +95,8 @@ class _SlowDecoder:
         try:
             return self.without_unknown(self._validate(data), decoding, repairs)
         except ValidationError as error:
-            return self._settled(data, error, problems_of(error), _Sent(text, decoding, repairs))
+            problems = located(problems_of(error), data)
+            return self._settled(data, error, problems, _Sent(text, decoding, repairs))
 
     def failed(self, text: str, decoding: Decoding, error: ValidationError) -> Decoded:
         """The way from a complaint about the text as it is."""
@@ -109,7 +110,10 @@ class _SlowDecoder:
         data, repairs = self._read(text, decoding)
         if self.schema.has_decimals and _has_decimal(data):  # what complained saw other numbers
             return self.decode(text, decoding)
-        return self._settled(data, error, complaints, _Sent(text, decoding, repairs))
+        problems = located(complaints, data)
+        if any(map(_is_of_another_value, problems)):  # the complaint is of the first of two values for one name
+            return self.decode(text, decoding)
+        return self._settled(data, error, problems, _Sent(text, decoding, repairs))
 
     def _are_of_scalars(self, complaints: list[dict[str, Any]]) -> bool:
         scalars = self.schema.scalars
@@ -139,12 +143,9 @@ class _SlowDecoder:
             raise ToolArgumentsError(self._not_json(f"expected a JSON object, received {describe(data)}"))
         return data, repairs
 
-    def _settled(
-        self, data: dict[str, Any], cause: ValidationError, complaints: list[dict[str, Any]], sent: _Sent
-    ) -> Decoded:
+    def _settled(self, data: dict[str, Any], cause: ValidationError, problems: list[Problem], sent: _Sent) -> Decoded:
         schema, repairs, decoding = self.schema, sent.repairs, sent.decoding
         written = Written(repairs[0].after if repairs else sent.text, schema.has_decimals)
-        problems = located(complaints, data)
         if (quiet := fix_quietly(data, problems, schema, written)) is not None:
             try:
                 return self.without_unknown(self._validate(quiet), decoding, repairs)
@@ -179,6 +180,11 @@ class _SlowDecoder:
 
     def _not_json(self, reason: str) -> str:
         return not_an_object(self.tool, reason, self.schema.json_schema)
+
+
+def _is_of_another_value(problem: Problem) -> bool:
+    seen = None if problem.complaint is None else problem.complaint["input"]
+    return type(seen) in (str, int, bool) and problem.received != seen and problem.kind != "key"
 
 
 class _Sent:

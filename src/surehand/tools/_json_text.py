@@ -7,6 +7,7 @@ start is no part of the text.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
@@ -20,7 +21,7 @@ from ._tool import Decoding, Repair
 
 __all__ = ["NotJson", "Token", "is_array", "is_exact", "is_number_text", "is_object", "read_json", "tokens_of"]
 
-_DEPTH = 200  # what pydantic's own reader takes
+_DEPTH = 201  # what pydantic's own reader takes
 _STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)  # an open one too, or else quotes cost their square
 _TRAILING_COMMA = re.compile(r",(\s*[}\]])")
 # "1_000" and "1e999999999" are numbers to Python, but hardly what a model means by text.
@@ -60,9 +61,9 @@ def read_json(text: str, *, exact: bool = False, decoding: Decoding = "repair") 
 
     With ``exact``, a fraction that a float cannot hold comes as a ``Decimal``. Lone surrogates are replaced.
     """
+    text = text.removeprefix(_BYTE_ORDER_MARK)
     if not text or text.isspace():
         return {}, ()
-    text = text.removeprefix(_BYTE_ORDER_MARK)
     value = _quickly(text, exact)
     if value is not None and not isinstance(value, str):
         return value, ()
@@ -121,6 +122,8 @@ def _unwrapped(text: str) -> str:
 
 
 def _without_trailing_commas(text: str) -> str:
+    if _TRAILING_COMMA.search(text) is None:
+        return text
     parts: list[str] = []
     end = 0
     for found in _STRING.finditer(text):
@@ -204,7 +207,7 @@ def _whole_number(token: str) -> int:
 
 def _float_number(token: str) -> float:
     number = float(token)
-    if number in (float("inf"), float("-inf")):
+    if math.isinf(number):
         raise NotJson(f"the number {token[:20]} is too large")
     return number
 
@@ -216,7 +219,9 @@ def is_exact(number: float) -> bool:
 
 
 def _exact_number(token: str) -> float | Decimal:
-    number = _float_number(token)
+    number = float(token)
+    if math.isinf(number) and ("e" in token or "E" in token or len(token) > 4300):
+        return _float_number(token)
     if len(token) <= 16 and "e" not in token and "E" not in token and is_exact(number):
         return number
     try:

@@ -69,6 +69,7 @@ def fix_quietly(
 
 def beyond_repair(problems: Sequence[Problem], schema: ArgumentsSchema, written: Written) -> list[Problem]:
     """The problems that no repair settles; all of them if each could be settled by itself."""
+    problems = problems[:1000]  # more than anybody is told
     settled = {problem.path for problem in problems if _change(problem, schema, written) is not None}
     return [problem for problem in problems if problem.path not in settled] or list(problems)
 
@@ -251,6 +252,8 @@ def _members(schema: dict[str, Any], root: dict[str, Any]) -> list[dict[str, Any
 def _as_int(value: Any, path: Path, written: Written) -> Any:
     if isinstance(value, str) and _DIGITS.fullmatch(digits := value.strip()) is not None:
         return int(digits)
+    if value == 0:
+        return 0  # however its exponent is written
     if isinstance(value, float):
         value = written.at(path) or repr(value)
     if not isinstance(value, (str, Decimal)) or not is_number_text(str(value)):
