@@ -163,7 +163,9 @@ def _is_written_as_json(kind: Kind) -> bool:
 
 def _written(kind: Kind, value: Any) -> Any:
     """The JSON that we write: decimals as text, which keeps their digits, and sets in order."""
-    if kind.name == "decimal" and value is not None:
+    if value is None:
+        return None
+    if kind.name == "decimal":
         return str(value)
     if kind.name in ("list", "array", "set") and kind.inside:
         items = [_written(kind.inside[0], item) for item in value]
