@@ -34,8 +34,8 @@ def _number(token: str) -> float | Decimal:
     # Up to 15 digits survive in a float, unless it is so small or large that it has less room for them.
     if len(token) <= 16 and (1e-290 < abs(number) < 1e290 or token == "0.0"):
         return number
-    exact = read_json(f"[{token}]", exact=True)[0][0]
-    return _with_floats(exact)
+    exact: float | Decimal = _with_floats(read_json(f"[{token}]", exact=True)[0][0])
+    return exact
 
 
 _decoder = msgspec.json.Decoder(float_hook=_number)

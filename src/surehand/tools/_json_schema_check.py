@@ -29,6 +29,7 @@ _AT = "surehand:at"
 _REF = "surehand:ref"
 # A pattern may try that many ways per text; then the text counts as one that cannot be checked.
 _BACKTRACKING = 100_000
+_MOST = 50_000  # failures of one value, each of which takes some twenty microseconds to tell
 _LEGACY = ("draft-04", "draft-06", "draft-07")
 _BESIDE_A_REFERENCE = ("$schema", "$id", "id", "$defs", "definitions")
 
@@ -88,8 +89,8 @@ class SchemaCheck:
             judge = self._judges[pointer] = self._compiled(pointer, registry, {})
         return judge.is_valid(value)
 
-    def failures(self, value: Any, pointer: str, most: int = 100_000) -> list[Failure]:
-        """Why the value does not fit that part of the schema; alternatives are not looked into.
+    def failures(self, value: Any, pointer: str, enough: int | None = None) -> list[Failure]:
+        """Why the value does not fit that part of the schema, or ``enough`` of it; alternatives are not looked into.
 
         What references lead to counts as written in place. Each part is applied once to each place, so that parts
         that refer to themselves twice do not double the work with each level. Raises ``TooMuch``.
@@ -106,8 +107,10 @@ class SchemaCheck:
                 elif (step := (failure.path, error.message)) not in seen:
                     seen.add(step)
                     todo.append((*step, failure.is_declared))
-            if len(found) + len(seen) > most:
-                raise TooMuch
+                if len(found) + len(seen) > _MOST:
+                    raise TooMuch
+                if enough is not None and len(found) >= enough:
+                    return found
         return found
 
     def _explainer(self, pointer: str) -> jsonschema_rs.Validator:

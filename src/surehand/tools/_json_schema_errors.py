@@ -13,6 +13,7 @@ from ._problems import Path, Problem, located
 __all__ = ["problems_in"]
 
 _MOST = 100  # problems to look into: the text has room for fewer
+_ENOUGH = 1000  # failures of one part of the data, of which some only follow from others
 _STEPS = 2000
 
 _TYPES = {
@@ -67,7 +68,7 @@ class _Explainer:
 
     def _found(self, value: Any, pointer: str) -> list[dict[str, Any]]:
         places: dict[Path, list[Failure]] = {}
-        for failure in self._check.failures(value, pointer):
+        for failure in self._check.failures(value, pointer, _ENOUGH):
             places.setdefault(failure.path, []).append(failure)
         errors: list[dict[str, Any]] = []
         for path, failures in places.items():

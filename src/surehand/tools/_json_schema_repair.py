@@ -92,7 +92,6 @@ class _Search:
 
     def _places(self, value: Any, pointer: str) -> dict[Path, list[Failure]]:
         found = [failure for failure in self.check.failures(value, pointer) if failure.keyword in _KEYWORDS]
-        self._count(len(found))
         places: dict[Path, list[Failure]] = {}
         for failure in sorted(found, key=lambda failure: _KEYWORDS.index(failure.keyword)):
             places.setdefault(failure.path, []).append(failure)
