@@ -130,6 +130,12 @@ def test_a_schema_that_cannot_be_used_is_refused_with_its_place(schema: dict[str
         made(schema)
 
 
+@pytest.mark.parametrize("schema", [True, [], '{"type": "object"}'])
+def test_a_schema_that_is_no_mapping_is_refused(schema: Any) -> None:
+    with pytest.raises(UserError, match=r"tool 't': its parameters are .* as a mapping"):
+        made(schema)
+
+
 def test_a_schema_that_is_nested_without_end_is_refused() -> None:
     schema: dict[str, Any] = {}
     for _ in range(10_000):

@@ -28,6 +28,8 @@ _LISTED = {"allOf", "anyOf", "items", "oneOf", "prefixItems"}
 
 def plain_schema(schema: Mapping[str, Any], tool: str) -> dict[str, Any]:
     """A deep copy as dicts and lists; raises ``UserError`` for what JSON cannot hold, naming the place."""
+    if not _is_mapping(schema):
+        raise UserError(f"tool {tool!r}: its parameters are {schema!r:.100}; a JSON schema, as a mapping, is expected")
     copied: dict[str, Any] = _plain(schema, (), tool)
     return copied
 
