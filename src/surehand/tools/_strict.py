@@ -52,6 +52,10 @@ def strict_arguments(schema: Any, seen: Strictness, *, keep_unknown: bool) -> di
 def _strict(schema: Any, seen: Strictness) -> Any:
     kind = schema["type"]
     rule = _RULES.get(kind)
+    if rule is not None and "ref" in schema:
+        # What others refer to is the whole, whatever a rule wraps around it.
+        bare = {key: value for key, value in schema.items() if key != "ref"}
+        return {**rule(bare, seen), "ref": schema["ref"]}
     if rule is not None:
         return rule(schema, seen)
     if kind == "any":
