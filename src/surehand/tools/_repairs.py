@@ -252,7 +252,7 @@ def _members(schema: dict[str, Any], root: dict[str, Any]) -> list[dict[str, Any
 def _as_int(value: Any, path: Path, written: Written) -> Any:
     if isinstance(value, str) and _DIGITS.fullmatch(digits := value.strip()) is not None:
         return int(digits)
-    if value == 0:
+    if isinstance(value, (float, Decimal)) and value == 0:
         return 0  # however its exponent is written
     if isinstance(value, float):
         value = written.at(path) or repr(value)
