@@ -368,6 +368,13 @@ def test_a_union_is_repaired_for_the_member_that_fits() -> None:
     assert read(int | bool, '"true"') is True
 
 
+def test_names_are_not_mixed_up_where_two_enums_have_the_same_values() -> None:
+    crossed = enum.Enum("Crossed", {"BLUE": "red", "RED": "blue"})
+    assert "a: not a valid enum value" in refusal(decoder(a=Colour, b=crossed), '{"a": "RED", "b": "red"}')
+    assert decoder(a=Colour, b=crossed)('{"a": "red", "b": "red"}')[0] == {"a": Colour.RED, "b": crossed["BLUE"]}
+    assert decoder(a=Colour, b=list[Colour])('{"a": "RED", "b": ["BLUE"]}')[0]["b"] == [Colour.BLUE]
+
+
 def test_every_repair_is_reported_with_its_path() -> None:
     decode = decoder(order=Order, tags=list[str], n=int)
     values, repairs = decode('{"order": {"items": [{"qty": 1}, {"qty": "2"}]}, "tags": "[\\"a\\"]", "n": "7"}')

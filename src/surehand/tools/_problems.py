@@ -235,9 +235,13 @@ def _said(error: Mapping[str, Any], received: Any) -> tuple[str, str]:
         return "", "there is no such property"
     if kind in _SAID:
         trouble, template = _SAID[kind]
-        context = {key: _cut(str(value), 300) for key, value in error.get("ctx", {}).items()}
+        context = {key: _cut(_shown(value), 300) for key, value in error.get("ctx", {}).items()}
         return trouble, "expected " + template.format_map(context)
     return "", _in_our_words(str(error["msg"]))
+
+
+def _shown(value: Any) -> str:
+    return str(int(value)) if isinstance(value, float) and value.is_integer() and abs(value) < 1e15 else str(value)
 
 
 def _in_our_words(message: str) -> str:

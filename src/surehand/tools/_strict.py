@@ -154,9 +154,20 @@ def _uuid(schema: Any, seen: Strictness) -> Any:
 
 
 def _enum(schema: Any, seen: Strictness) -> Any:
-    seen.enums.append(schema)
+    # They are found again by the members that pydantic names; two classes with the same ones would be mixed up.
+    if not any(_look_alike(schema, other) for other in seen.enums):
+        seen.enums.append({**schema})
     members: list[enum.Enum] = schema["members"]
     return _of_members(schema, [member.value for member in members])
+
+
+def _look_alike(one: Any, other: Any) -> bool:
+    if repr([member.value for member in one["members"]]) != repr([member.value for member in other["members"]]):
+        return False
+    names = [[member.name for member in schema["members"]] for schema in (one, other)]
+    if names[0] != names[1]:
+        other["cls"] = None  # neither is repaired then
+    return True
 
 
 def _literal(schema: Any, seen: Strictness) -> Any:
