@@ -25,6 +25,11 @@ class Colour(enum.Enum):
     BLUE = "blue"
 
 
+class Twins(enum.Enum):
+    RED = "one"
+    red = "two"
+
+
 @dataclasses.dataclass
 class Point:
     x: int
@@ -99,6 +104,7 @@ SAID: list[tuple[Any, str, str]] = [
     (Annotated[list[int], Field(max_length=1)], "[1, 2]", "v: out of range: expected at most 1 items"),
     (Annotated[list[int], Field(min_length=1)], "[]", "v: out of range: expected at least 1 items"),
     (Colour, '"green"', "v: not a valid enum value: expected 'red' or 'blue', received the text \"green\""),
+    (Twins, '"Red"', "v: not a valid enum value: expected 'one' or 'two'"),
     (Literal["a", 1], "2", "v: not a valid enum value: expected 'a' or 1, received the number 2"),
     (uuid.UUID, '"x"', "v: expected a UUID, such as 123e4567"),
     (datetime.date, '"soon"', "v: expected a date as ISO 8601 text, such as 2031-05-03, received"),
