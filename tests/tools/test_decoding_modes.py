@@ -110,6 +110,10 @@ def test_strict_mode_neither_unwraps_nor_removes_commas(text: str) -> None:
     assert "are not a JSON object" in refusal(decoder(q=str), text, "strict")
 
 
+def test_what_was_encoded_three_times_is_refused() -> None:
+    refusal(decoder(a=int), json.dumps(json.dumps(json.dumps({"a": 1}))), "salvage")
+
+
 def test_a_comma_in_text_survives_the_removal_of_others() -> None:
     assert decoder(q=str, v=list[int])('{"q": "a,]", "v": [1,],}')[0] == {"q": "a,]", "v": [1]}
 

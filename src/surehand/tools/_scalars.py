@@ -38,7 +38,8 @@ def lenient_arguments(strict: dict[str, Any]) -> tuple[dict[str, Any], dict[str,
         return {**strict, "schema": inner}, scalars
     fields, scalars = dict(strict.get("fields", {})), dict[str, Scalar]()
     for name, entry in fields.items():
-        if (kind := _plain_kind(entry["schema"])) is not None:
+        # A repair is told by the name that the model used, which an alias would hide.
+        if "validation_alias" not in entry and (kind := _plain_kind(entry["schema"])) is not None:
             scalars[name] = Scalar(kind, _is_nullable(entry["schema"]))
             fields[name] = {**entry, "schema": _lenient(entry["schema"], kind)}
     return {**strict, "fields": fields}, scalars
