@@ -248,3 +248,16 @@ def test_a_lazy_result_of_an_executor_is_asked_for_within_its_call(mode: Mode) -
     sentence = SENTENCE.replace("fetch", "lazy").replace("Counted", "ToolResult")
     assert (asked, ended.results) == (["asked"], [("lazy", sentence, True)])
     assert [type(event.execution.result) for event in ended.of(ToolFinished)] == [ToolResult]
+
+
+@pytest.mark.parametrize("mode", ALL_MODES, ids=str)
+@pytest.mark.parametrize("returns", [ReturnBehavior.TO_MODEL, IMMEDIATE])
+def test_a_long_lazy_result_is_cut_like_any_other(mode: Mode, returns: ReturnBehavior) -> None:
+    @tool(max_result=10, returns=returns)
+    def fetch() -> ToolResult:
+        """Give text when somebody asks."""
+        return ToolResult.lazy(lambda: "0123456789abcdef")
+
+    ended = mode.play(ask(call("fetch")), say("done"), tools=[fetch])
+    assert [m.text for m in ended.messages if isinstance(m, ToolMessage)] == ["0123456789" + NOTE.format(16)]
+    assert [execution.outcome for execution in ended.executions] == [Outcome.DONE]

@@ -172,6 +172,12 @@ def test_a_lazy_result_stays_lazy_and_its_text_is_checked_when_it_is_made() -> N
         _ = encode(ToolResult.lazy(lambda: str(1 / 0))).text
 
 
+def test_a_lazy_result_that_was_read_is_like_one_made_of_its_text() -> None:
+    result = ToolResult.lazy(lambda: "half \ud835", value=3)
+    assert result.text == "half \ud835"
+    assert make_encoder("t", str)(result) == ToolResult.of("half \ufffd", value=3)
+
+
 def test_a_result_with_contents_that_are_none_is_refused() -> None:
     number: Any = 5
     assert "a ToolResult with int among its contents" in refusal(ToolResult.of("x", number))

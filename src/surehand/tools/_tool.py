@@ -141,9 +141,12 @@ class ToolResult(Struct, frozen=True):
     @property
     def contents(self) -> tuple[Content, ...]:
         """What the model reads; the first access calls a lazy supplier, outside any lock."""
-        if not self.given and self.supplier is not None:
+        supplier = self.supplier
+        if supplier is not None and not self.given:
             # Two threads may both ask; suppliers are pure, and whoever stores last stores the same (spec 2.4.4).
-            msgspec.structs.force_setattr(self, "given", (TextContent(self.supplier() or ""),))
+            msgspec.structs.force_setattr(self, "given", (TextContent(supplier() or ""),))
+            # With both it could not be copied with a change any more. Last, as another thread may look meanwhile.
+            msgspec.structs.force_setattr(self, "supplier", None)
         return self.given
 
     @property
