@@ -27,13 +27,14 @@ def consumed(value: Any, report: Callable[[Any], None] | None) -> Any:
     """
     if value.__class__ in _WHOLE:
         return value
+    known: Any = value  # handed on instead of the value, whose type would be half-known in the branches
     if isinstance(value, GeneratorType):
-        return _last_of(cast("Generator[Any, None, Any]", value), report)
-    if isinstance(value, AsyncGeneratorType) or (isinstance(value, AsyncIterator) and not hasattr(value, "__await__")):
-        return _last_of_async(cast("AsyncIterator[Any]", value), report)
+        return _last_of(known, report)
+    if isinstance(value, AsyncGeneratorType) or (isinstance(value, AsyncIterator) and not hasattr(known, "__await__")):
+        return _last_of_async(known, report)
     if isinstance(value, Iterator) and not isinstance(value, IOBase):
-        return list(cast("Iterator[Any]", value))
-    return value
+        return list(known)
+    return known
 
 
 async def consumed_later(value: Any, report: Callable[[Any], None] | None) -> Any:

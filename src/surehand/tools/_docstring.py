@@ -1,4 +1,4 @@
-"""What a docstring says about a function and its parameters (spec 3.3, 3.4); griffe reads it, and is loaded for that."""
+"""What a docstring says about a function and its parameters (spec 3.3, 3.4); griffe reads it, loaded when needed."""
 
 from __future__ import annotations
 
