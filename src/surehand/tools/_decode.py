@@ -7,18 +7,18 @@ unions: ``"[1]"`` for ``str | list`` has to stay text.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, NoReturn, Protocol
 
-from .._codec import clean_text, to_json
-from ..errors import ToolArgumentsError, UserError
+from .._codec import clean_text
+from ..errors import ToolArgumentsError
 from ._json_text import NotJson, is_array, is_object, read_json
+from ._places import Written
 from ._problems import Problem, describe, located
 from ._refusals import misfit, not_an_object, refused
-from ._repairs import Written, beyond_repair, fix, fix_quietly, schema_echo
+from ._repairs import beyond_repair, compact, fix, fix_quietly, schema_echo
 from ._scalars import make_quick_repair
 from ._schema import ArgumentsSchema, ValidationError, problems_of
 from ._tool import Decoding, Repair
@@ -128,7 +128,7 @@ class _SlowDecoder:
         unknown = {name: value for name, value in values.items() if name not in known}
         if decoding != "strict" and (inner := schema_echo(unknown, schema)) is not None:
             # Every parameter has a default, and they must not stand in for what the model did send.
-            found, more = self.decode(_text_of(inner), decoding)
+            found, more = self.decode(compact(inner), decoding)
             return found, (*repairs, Repair("", unknown, inner), *more)
         return known, (*repairs, *(Repair(clean_text(name), value, None) for name, value in unknown.items()))
 
@@ -145,7 +145,7 @@ class _SlowDecoder:
 
     def _settled(self, data: dict[str, Any], cause: ValidationError, problems: list[Problem], sent: _Sent) -> Decoded:
         schema, repairs, decoding = self.schema, sent.repairs, sent.decoding
-        written = Written(repairs[0].after if repairs else sent.text, schema.has_decimals)
+        written = Written(repairs[0].after if repairs else sent.text, exact=schema.has_decimals)
         if (quiet := fix_quietly(data, problems, schema, written)) is not None:
             try:
                 return self.without_unknown(self._validate(quiet), decoding, repairs)
@@ -169,7 +169,7 @@ class _SlowDecoder:
         try:
             if self.schema.has_decimals and _has_decimal(data):
                 return self.schema.validate_python(data)
-            return self.schema.validate_json(_text_of(data))
+            return self.schema.validate_json(compact(data))
         except ValidationError:
             raise
         except Exception as error:  # raised by a validator in the user's own type
@@ -196,13 +196,6 @@ class _Sent:
         self.text = text
         self.decoding: Decoding = decoding
         self.repairs = repairs
-
-
-def _text_of(data: dict[str, Any]) -> str:
-    try:
-        return to_json(data).decode()
-    except UserError:  # integers of more than 64 bits
-        return json.dumps(data, ensure_ascii=False, default=str)
 
 
 def _has_decimal(node: Any) -> bool:

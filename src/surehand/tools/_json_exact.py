@@ -9,12 +9,10 @@ from typing import Any
 
 import msgspec
 
-from ._json_text import NotJson, is_array, is_object, read_json
+from ._json_text import NotJson, is_array, is_object, may_be_deep, read_json
 from ._tool import Decoding, Repair
 
 __all__ = ["Rewritten", "read_exact", "write_json"]
-
-_DEPTH = 200  # as deep as ``read_json`` goes
 
 
 def read_exact(text: str, decoding: Decoding = "repair") -> tuple[Any, tuple[Repair, ...]]:
@@ -23,7 +21,7 @@ def read_exact(text: str, decoding: Decoding = "repair") -> tuple[Any, tuple[Rep
         value = _decoder.decode(text)
     except (ValueError, RecursionError, NotJson):
         value = None
-    if is_object(value) and text.count("{") + text.count("[") <= _DEPTH:
+    if is_object(value) and not may_be_deep(text):
         return value, ()
     value, repairs = read_json(text, exact=True, decoding=decoding)
     return _with_floats(value), repairs

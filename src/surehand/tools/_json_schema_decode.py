@@ -14,15 +14,12 @@ from ._json_exact import Rewritten, read_exact, write_json
 from ._json_schema_check import SchemaCheck, TooMuch
 from ._json_schema_errors import problems_in
 from ._json_schema_repair import Mended, mended, without_nulls
-from ._json_text import NotJson, is_object
+from ._json_text import BYTE_ORDER_MARK, NotJson, echoed, is_object
 from ._problems import describe
 from ._refusals import misfit, not_an_object, refused
 from ._tool import Decoding, Repair
 
 __all__ = ["make_schema_decoder"]
-
-_ECHO = {"properties", "type", "required", "additionalProperties"}
-_BYTE_ORDER_MARK = "\ufeff"
 
 
 def make_schema_decoder(schema: Mapping[str, Any], tool: str) -> Decoder:
@@ -46,7 +43,7 @@ def make_schema_decoder(schema: Mapping[str, Any], tool: str) -> Decoder:
             raise ToolArgumentsError(not_an_object(tool, reason, check.schema))
         try:
             if is_valid(data):
-                is_as_sent = not repairs and text[:1] != _BYTE_ORDER_MARK and (data or "{" in text)
+                is_as_sent = not repairs and text[:1] != BYTE_ORDER_MARK and (data or "{" in text)
                 return (data if is_as_sent else Rewritten(data)), repairs
             return slow.decode(data, repairs, text, decoding)
         except ToolArgumentsError:
@@ -103,9 +100,7 @@ class _SlowDecoder:
 
     def _echoed(self, data: dict[str, Any]) -> dict[str, Any] | None:
         """The inner object, when the model wrapped its arguments as ``{"properties": {…}}``."""
-        inner = data.get("properties")
-        is_name = "properties" in self._check.schema.get("properties", {})
-        return inner if is_object(inner) and not is_name and set(data) <= _ECHO else None
+        return None if "properties" in self._check.schema.get("properties", {}) else echoed(data)
 
     def _misfit(self, data: Any) -> str:
         problems = problems_in(data, self._check)

@@ -5,20 +5,20 @@ Only what does not fit is changed. Of alternatives that can be reached, the one 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
 from ._json_exact import read_exact, write_json
 from ._json_schema_check import Failure, SchemaCheck, TooMuch, value_at
-from ._json_text import NotJson, Token, is_array, is_number_text, is_object, tokens_of
+from ._json_text import NotJson, is_array, is_number_text, is_object
+from ._places import NOTHING, Written, changed
 from ._problems import Path, show_path
 from ._tool import Repair
 
 __all__ = ["Mended", "mended", "without_nulls"]
 
-_NOTHING: Any = object()
 _ROUNDS = 16  # JSON text inside of JSON text shows its own problems only once it is read
 _STEPS = 20_000
 _KEYWORDS = ("enum", "const", "anyOf", "oneOf", "type")  # the most telling first
@@ -38,7 +38,7 @@ def mended(data: dict[str, Any], check: SchemaCheck, text: str) -> Mended:
 
     ``text`` is what the model sent: a number that has to be text becomes the text that it was.
     """
-    return _Search(check, text).mended(data, "", ())
+    return _Search(check, Written(text, exact=True)).mended(data, "", ())
 
 
 def without_nulls(data: dict[str, Any], check: SchemaCheck) -> dict[str, Any]:
@@ -58,8 +58,7 @@ def without_nulls(data: dict[str, Any], check: SchemaCheck) -> dict[str, Any]:
 @dataclass(slots=True)
 class _Search:
     check: SchemaCheck
-    text: str
-    written: Any = _NOTHING
+    written: Written
     steps: int = 0
     known: dict[tuple[Path, int, str], Mended] = field(default_factory=dict[tuple[Path, int, str], Mended])
     kept: list[Any] = field(default_factory=list[Any])  # what is known by identity must not make room for others
@@ -86,7 +85,9 @@ class _Search:
                     changes[place] = change
             if not changes:
                 break
-            value = _changed(value, {place: after for place, (after, _) in changes.items()})
+            # The deepest first: what becomes of the whole takes the place of what would become of its parts.
+            order = sorted(changes, key=len, reverse=True)
+            value = changes[()][0] if () in changes else changed(value, [(place, changes[place][0]) for place in order])
             repairs += tuple(repair for _, made in changes.values() for repair in made)
         return Mended(value, False, repairs)
 
@@ -110,7 +111,7 @@ class _Search:
                     return best.value, best.repairs
                 continue
             after = self._converted(value, failure, path)
-            if after is not _NOTHING:
+            if after is not NOTHING:
                 return after, (Repair(show_path(path), value, after),)
         return None
 
@@ -142,22 +143,20 @@ class _Search:
 
     def _of_type(self, value: Any, types: Sequence[str], path: Path) -> Any:
         if isinstance(value, str):
-            found = next((found for found in _read(value) if _is_of(found, types)), _NOTHING)
-            if found is not _NOTHING and "integer" in types and "number" not in types:
+            found = next((found for found in _read(value) if _is_of(found, types)), NOTHING)
+            if found is not NOTHING and "integer" in types and "number" not in types:
                 return _whole(found)
             return found
         if isinstance(value, (float, Decimal)) and "integer" in types:  # 2.0, where the draft takes no fraction at all
-            return _whole(value) if _is_whole(value) else _NOTHING
-        return next(self._texts(value, path), _NOTHING) if "string" in types else _NOTHING
+            return _whole(value) if _is_whole(value) else NOTHING
+        return next(self._texts(value, path), NOTHING) if "string" in types else NOTHING
 
     def _texts(self, value: Any, path: Path) -> Iterator[str]:
         """What the value is as text; a number first as it was written."""
         if isinstance(value, bool):
             yield "true" if value else "false"
         elif isinstance(value, (int, float, Decimal)):
-            if self.written is _NOTHING:
-                self.written = tokens_of(self.text)
-            written = _number_at(self.written, path)
+            written = self.written.at(path)
             yield from [written] if written is not None else []
             yield write_json(value)
         elif value is not None:
@@ -169,7 +168,7 @@ class _Search:
             if self._is_meant(option, value, path, in_any_case=False):
                 return option
         folded = [option for option in options if self._is_meant(option, value, path, in_any_case=True)]
-        return folded[0] if len(folded) == 1 else _NOTHING
+        return folded[0] if len(folded) == 1 else NOTHING
 
     def _is_meant(self, option: Any, value: Any, path: Path, *, in_any_case: bool) -> bool:
         if is_object(option) and is_object(value):
@@ -237,37 +236,3 @@ def _whole(value: Any) -> Any:
     return (
         int(Decimal(repr(value))) if isinstance(value, float) else int(value) if isinstance(value, Decimal) else value
     )
-
-
-def _number_at(node: Any, path: Path) -> str | None:
-    """The number at that place as it was written, also inside of text that is JSON itself."""
-    for key in path:
-        if isinstance(node, str) and not isinstance(node, Token):
-            node = tokens_of(node)
-        if is_object(node) and key in node:
-            node = node[str(key)]
-        elif is_array(node) and isinstance(key, int) and key < len(node):
-            node = node[key]
-        else:
-            return None
-    return str(node) if isinstance(node, Token) else None
-
-
-def _changed(value: Any, changes: Mapping[Path, Any]) -> Any:
-    """A copy with the changes; what a path leads through is copied once, however many changes are in it."""
-    copies: dict[Path, Any] = {}
-
-    def copy_at(path: Path) -> Any:
-        if path not in copies:
-            if not path:
-                copies[path] = value.copy()
-            else:
-                parent = copy_at(path[:-1])
-                copies[path] = parent[path[-1]] = parent[path[-1]].copy()
-        return copies[path]
-
-    if () in changes:
-        return changes[()]
-    for path in sorted(changes, key=len, reverse=True):
-        copy_at(path[:-1])[path[-1]] = changes[path]
-    return copies[()]

@@ -19,7 +19,19 @@ from typing_extensions import TypeIs
 from .._codec import clean_text
 from ._tool import Decoding, Repair
 
-__all__ = ["NotJson", "Token", "is_array", "is_exact", "is_number_text", "is_object", "read_json", "tokens_of"]
+__all__ = [
+    "BYTE_ORDER_MARK",
+    "NotJson",
+    "Token",
+    "echoed",
+    "is_array",
+    "is_exact",
+    "is_number_text",
+    "is_object",
+    "may_be_deep",
+    "read_json",
+    "tokens_of",
+]
 
 _DEPTH = 201  # what pydantic's own reader takes
 _STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)  # an open one too, or else quotes cost their square
@@ -28,7 +40,8 @@ _TRAILING_COMMA = re.compile(r",(\s*[}\]])")
 _NUMBER_TEXT = re.compile(r"\s*[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?\s*")
 # What stands before an object that is only a part of a larger one.
 _PROPERTY_NAME = re.compile(r"[\"']\s*:\s*\Z")
-_BYTE_ORDER_MARK = "\ufeff"
+BYTE_ORDER_MARK = "\ufeff"
+_SCHEMA_WORDS = {"properties", "type", "required", "additionalProperties"}
 
 
 def is_object(node: Any) -> TypeIs[dict[str, Any]]:
@@ -39,6 +52,11 @@ def is_object(node: Any) -> TypeIs[dict[str, Any]]:
 def is_array(node: Any) -> TypeIs[list[Any]]:
     """Whether it is a JSON array."""
     return isinstance(node, list)
+
+
+def may_be_deep(text: str) -> bool:
+    """Whether the JSON text has enough brackets to be nested more deeply than may be."""
+    return text.count("[") + text.count("{") > _DEPTH
 
 
 def is_number_text(text: str) -> bool:
@@ -59,9 +77,10 @@ class Token(str):
 def read_json(text: str, *, exact: bool = False, decoding: Decoding = "repair") -> tuple[Any, tuple[Repair, ...]]:
     """What the text says, and the repair it took; blank text is an empty object (spec 4.1.1). Raises ``NotJson``.
 
-    With ``exact``, a fraction that a float cannot hold comes as a ``Decimal``. Lone surrogates are replaced.
+    With ``exact``, a fraction that a float might not hold, and what has an exponent, comes as a ``Decimal``. Lone
+    surrogates are replaced.
     """
-    text = text.removeprefix(_BYTE_ORDER_MARK)
+    text = text.removeprefix(BYTE_ORDER_MARK)
     if not text or text.isspace():
         return {}, ()
     value = _quickly(text, exact)
@@ -81,9 +100,15 @@ def read_json(text: str, *, exact: bool = False, decoding: Decoding = "repair") 
 def tokens_of(text: str) -> Any:
     """The same structure with numbers as ``Token``; ``None`` if the text is not JSON."""
     try:
-        return _loads(text.removeprefix(_BYTE_ORDER_MARK), Token, Token)
+        return _loads(text.removeprefix(BYTE_ORDER_MARK), Token, Token)
     except NotJson:
         return None
+
+
+def echoed(data: dict[str, Any]) -> dict[str, Any] | None:
+    """The inner object, where arguments stand inside the words of a schema: ``{"properties": {…}}``."""
+    inner = data.get("properties")
+    return inner if is_object(inner) and set(data) <= _SCHEMA_WORDS else None
 
 
 # ---------------------------------------------------------------- repairs
@@ -151,7 +176,7 @@ def _quickly(text: str, exact: bool) -> Any:
         value = (_exact_decoder if exact else _decoder).decode(text)
     except (ValueError, RecursionError, NotJson):
         return None
-    return value if text.count("[") + text.count("{") <= _DEPTH else None
+    return None if may_be_deep(text) else value
 
 
 def _loads(text: str, number: Callable[[str], Any], whole: Callable[[str], Any] | None = None) -> Any:
@@ -161,7 +186,7 @@ def _loads(text: str, number: Callable[[str], Any], whole: Callable[[str], Any] 
         raise NotJson("it is nested too deeply") from error
     except json.JSONDecodeError as error:
         raise NotJson(_reason(text, error)) from error
-    if "\\u" in text or text.count("[") + text.count("{") > _DEPTH:
+    if "\\u" in text or may_be_deep(text):
         return _checked(value, 1)
     return value
 

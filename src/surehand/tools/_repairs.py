@@ -5,7 +5,6 @@ from __future__ import annotations
 import enum
 import json
 import math
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -13,21 +12,20 @@ from typing import Any, NamedTuple, TypeAlias
 
 from .._codec import to_json
 from ..errors import UserError
-from ._json_text import NotJson, Token, is_array, is_number_text, is_object, read_json, tokens_of
+from ._json_text import NotJson, echoed, is_number_text, is_object, read_json
+from ._places import NOTHING, Written, changed
 from ._problems import Path, Problem, Step, show_path
+from ._scalars import decimal_in, float_in, integer_in, truth_in
 from ._schema import ArgumentsSchema
 from ._tool import Repair
 
-__all__ = ["Written", "beyond_repair", "fix", "fix_quietly", "schema_echo"]
+__all__ = ["beyond_repair", "compact", "fix", "fix_quietly", "schema_echo"]
 
-_NOTHING: Any = object()
 _QUIET = {float, Decimal, type(None)}
-_DIGITS = re.compile(r"[+-]?[0-9]{1,300}")
-_SCHEMA_WORDS = {"properties", "type", "required", "additionalProperties"}
 
 
 class _Change(NamedTuple):
-    """What a place becomes; ``_NOTHING`` if its property is left out."""
+    """What a place becomes; ``NOTHING`` if its property is left out."""
 
     path: Path
     before: Any
@@ -51,7 +49,7 @@ def fix(
     if not changes:
         return data, None
     made = [Repair(show_path(path), before, after) for path, before, after in changes if not _is_quiet(before, after)]
-    return _changed(data, changes), tuple(made)
+    return _with(data, changes), tuple(made)
 
 
 def fix_quietly(
@@ -64,7 +62,7 @@ def fix_quietly(
     if not any(type(problem.received) in _QUIET for problem in problems):
         return None
     changes = _resolved(problems, lambda problem: _quiet_change(problem, schema, written))
-    return _changed(data, changes) if changes else None
+    return _with(data, changes) if changes else None
 
 
 def beyond_repair(problems: Sequence[Problem], schema: ArgumentsSchema, written: Written) -> list[Problem]:
@@ -76,8 +74,8 @@ def beyond_repair(problems: Sequence[Problem], schema: ArgumentsSchema, written:
 
 def schema_echo(data: dict[str, Any], schema: ArgumentsSchema) -> dict[str, Any] | None:
     """The inner object, when the model wrapped its arguments as ``{"properties": {…}}``."""
-    inner = data.get("properties")
-    if "properties" in schema.names or not is_object(inner) or not set(data) <= _SCHEMA_WORDS:
+    inner = None if "properties" in schema.names else echoed(data)
+    if inner is None:
         return None
     is_schema = all(is_object(value) and "type" in value for value in inner.values())
     return inner if inner and not is_schema else None
@@ -131,14 +129,17 @@ def _settled(node: _Node, change: Callable[[Problem], _Change | None]) -> _Chang
     if inside is not None:
         return inside
     # A member that takes the value with changes inside of it comes before one that wants another kind of value.
-    ways = [child.found for child in node.members if child.found is not None]
-    deep = [
-        way for way, child in zip(ways, (c for c in node.members if c.found is not None), strict=True) if child.keys
-    ]
+    ways = [child for child in node.members if child.found is not None]
+    deep = [child for child in ways if child.keys]
     if ways:
-        return (deep or ways)[0]
+        return (deep or ways)[0].found
     made = (change(problem) for problem in node.problems)
     return next(([one] for one in made if one is not None), None)
+
+
+def _with(data: dict[str, Any], changes: _Changes) -> dict[str, Any]:
+    made: dict[str, Any] = changed(data, ((change.path, change.after) for change in changes))
+    return made
 
 
 def _together(parts: list[_Changes | None]) -> _Changes | None:
@@ -150,30 +151,11 @@ def _together(parts: list[_Changes | None]) -> _Changes | None:
     return changes or None
 
 
-def _changed(data: dict[str, Any], changes: _Changes) -> dict[str, Any]:
-    """A copy with the changes; what a path leads through is copied once, however many changes are in it."""
-    root = data.copy()
-    copies: dict[int, Any] = {id(root): root}
-    for change in changes:
-        node: Any = root
-        for key in change.path[:-1]:
-            child = node[key]
-            if id(child) not in copies:
-                node[key] = child = child.copy()
-                copies[id(child)] = child
-            node = child
-        if change.after is _NOTHING:
-            node.pop(change.path[-1], None)
-        else:
-            node[change.path[-1]] = change.after
-    return root
-
-
 # ---------------------------------------------------------------- one place
 
 
 def _is_quiet(before: Any, after: Any) -> bool:
-    return type(before) in _QUIET and (after is _NOTHING or isinstance(after, (int, float)))
+    return type(before) in _QUIET and (after is NOTHING or isinstance(after, (int, float)))
 
 
 def _change(problem: Problem, schema: ArgumentsSchema, written: Written) -> _Change | None:
@@ -183,20 +165,20 @@ def _change(problem: Problem, schema: ArgumentsSchema, written: Written) -> _Cha
         after = _member(schema.enums.get(str(problem.context.get("expected"))), problem.received)
     else:
         repair = _BY_KIND.get(problem.kind)
-        after = _NOTHING if repair is None or not problem.path else repair(problem.received, problem.path, written)
-    return None if after is _NOTHING else _Change(problem.path, problem.received, after)
+        after = NOTHING if repair is None or not problem.path else repair(problem.received, problem.path, written)
+    return None if after is NOTHING else _Change(problem.path, problem.received, after)
 
 
 def _quiet_change(problem: Problem, schema: ArgumentsSchema, written: Written) -> _Change | None:
-    received, after = problem.received, _NOTHING
+    received, after = problem.received, NOTHING
     if received is None:
-        return _Change(problem.path, None, _NOTHING) if _is_optional(problem.path, schema) else None
+        return _Change(problem.path, None, NOTHING) if _is_optional(problem.path, schema) else None
     if isinstance(received, (float, Decimal)):
         if problem.kind in ("int_type", "int_from_float"):
             after = _as_int(received, problem.path, written)
         elif problem.kind in ("float_type", "float_parsing"):
             after = _as_float(received, problem.path, written)
-    return None if after is _NOTHING else _Change(problem.path, received, after)
+    return None if after is NOTHING else _Change(problem.path, received, after)
 
 
 def _is_optional(path: Path, schema: ArgumentsSchema) -> bool:
@@ -250,33 +232,36 @@ def _members(schema: dict[str, Any], root: dict[str, Any]) -> list[dict[str, Any
 
 
 def _as_int(value: Any, path: Path, written: Written) -> Any:
-    if isinstance(value, str) and _DIGITS.fullmatch(digits := value.strip()) is not None:
-        return int(digits)
+    if (found := integer_in(value)) is not None:
+        return found
     if isinstance(value, (float, Decimal)) and value == 0:
         return 0  # however its exponent is written
     if isinstance(value, float):
         value = written.at(path) or repr(value)
     if not isinstance(value, (str, Decimal)) or not is_number_text(str(value)):
-        return _NOTHING
+        return NOTHING
     number = Decimal(str(value).strip())
     whole = int(number)
-    return whole if number == whole else _NOTHING
+    return whole if number == whole else NOTHING
 
 
 def _as_float(value: Any, path: Path, written: Written) -> Any:
-    if not isinstance(value, (str, Decimal)) or (isinstance(value, str) and not is_number_text(value)):
-        return _NOTHING
+    if not isinstance(value, Decimal):
+        return _or_nothing(float_in(value))
     number = float(value)
-    return number if math.isfinite(number) else _NOTHING
+    return number if math.isfinite(number) else NOTHING
 
 
 def _as_decimal(value: Any, path: Path, written: Written) -> Any:
-    return Decimal(value.strip()) if isinstance(value, str) and is_number_text(value) else _NOTHING
+    return _or_nothing(decimal_in(value))
 
 
 def _as_bool(value: Any, path: Path, written: Written) -> Any:
-    lowered = value.lower() if isinstance(value, str) else None
-    return {"true": True, "false": False}.get(lowered or "", _NOTHING)
+    return _or_nothing(truth_in(value))
+
+
+def _or_nothing(found: Any) -> Any:
+    return NOTHING if found is None else found
 
 
 def _as_text(value: Any, path: Path, written: Written) -> Any:
@@ -285,11 +270,12 @@ def _as_text(value: Any, path: Path, written: Written) -> Any:
     if isinstance(value, (int, float, Decimal)):
         return written.at(path) or str(value)
     if isinstance(value, (list, dict)):
-        return _compact(value)
-    return _NOTHING
+        return compact(value)
+    return NOTHING
 
 
-def _compact(value: Any) -> str:
+def compact(value: Any) -> str:
+    """Compact JSON of what was read from JSON."""
     try:
         return to_json(value).decode()
     except UserError:  # integers of more than 64 bits
@@ -310,18 +296,18 @@ def _as_object_or_array(value: Any, path: Path, written: Written) -> Any:
 
 def _decoded(value: Any, kind: type | tuple[type, ...], written: Written) -> Any:
     if not isinstance(value, str) or not value.strip():
-        return _NOTHING
+        return NOTHING
     try:
         found, _ = read_json(value, exact=written.exact, decoding="strict")  # once, and nothing else
     except NotJson:
-        return _NOTHING
-    return found if isinstance(found, kind) else _NOTHING
+        return NOTHING
+    return found if isinstance(found, kind) else NOTHING
 
 
 def _member(kind: type[enum.Enum] | None, value: Any) -> Any:
     """The value of the constant with that name, else of the only one that differs in case alone."""
     if kind is None or not isinstance(value, str):
-        return _NOTHING
+        return NOTHING
     if value in kind.__members__:
         return kind.__members__[value].value
     wanted = value.casefold()
@@ -330,42 +316,7 @@ def _member(kind: type[enum.Enum] | None, value: Any) -> Any:
         for name, member in kind.__members__.items()
         if wanted == name.casefold() or (isinstance(member.value, str) and wanted == member.value.casefold())
     }
-    return next(iter(found.values())) if len(found) == 1 else _NOTHING
-
-
-class Written:
-    """The numbers of a text as the model wrote them; the text is read again only when one is asked for.
-
-    ``exact`` tells whether fractions that a float cannot hold are kept as decimals.
-    """
-
-    def __init__(self, text: str, exact: bool) -> None:
-        self.exact = exact
-        self._text = text
-        self._below: list[str] = []
-        self._root: Any = _NOTHING
-
-    def enter(self, key: str) -> None:
-        """Paths lead on from that property from now on."""
-        self._below.append(key)
-
-    def at(self, path: Path) -> str | None:
-        """The number at that place, if it can still be found; text on the way is read as JSON."""
-        if self._root is _NOTHING:
-            self._root = tokens_of(self._text)
-        node: Any = self._root
-        parent: Any = {}
-        last: str | int = ""
-        for key in (*self._below, *path):
-            if type(node) is str:
-                node = parent[last] = tokens_of(node)
-            if is_object(node) and key in node:
-                parent, last, node = node, key, node[str(key)]
-            elif is_array(node) and isinstance(key, int) and key < len(node):
-                parent, last, node = node, key, node[key]
-            else:
-                return None
-        return str(node) if isinstance(node, Token) else None
+    return next(iter(found.values())) if len(found) == 1 else NOTHING
 
 
 _BY_KIND: Mapping[str, Callable[[Any, Path, Written], Any]] = {

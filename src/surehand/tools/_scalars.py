@@ -1,7 +1,7 @@
-"""The commonest repairs, made without looking for the place: a plain number or truth value sent as text (spec 4.2).
+"""Plain numbers and truth values sent as text (spec 4.2), and the quick repair of these commonest of mistakes.
 
-A second validator takes text for such parameters too, and what it let through is converted by name. It gives the
-same as the careful way, in a fifth of the time, or nothing; then the careful way is taken.
+It does not look for the place: a second validator takes text for such parameters too, and what that let through is
+converted by name. It gives the same as the careful way, in a fifth of the time, or nothing; then that way is taken.
 """
 
 from __future__ import annotations
@@ -16,7 +16,15 @@ from ._json_text import is_number_text
 from ._strict import decimal_ways, is_plain_decimal
 from ._tool import Repair
 
-__all__ = ["Scalar", "lenient_arguments", "make_quick_repair"]
+__all__ = [
+    "Scalar",
+    "decimal_in",
+    "float_in",
+    "integer_in",
+    "lenient_arguments",
+    "make_quick_repair",
+    "truth_in",
+]
 
 _KINDS: Mapping[str, type] = {"int": int, "float": float, "bool": bool, "str": str}
 _UNCONSTRAINED = {"type", "strict", "allow_inf_nan", "metadata", "ref", "serialization"}
@@ -104,30 +112,34 @@ def make_quick_repair(
     return repaired
 
 
-def _whole(text: Any) -> int | None:
+def integer_in(text: Any) -> int | None:
+    """The integer that the text is, written with digits alone; ``None`` for anything else."""
     if type(text) is not str:
         return None
     is_plain = text.isdigit() and text.isascii() and len(text) < 300
     return int(text) if is_plain or _DIGITS.fullmatch(text) is not None else None
 
 
-def _real(text: Any) -> float | None:
+def float_in(text: Any) -> float | None:
+    """The finite number that the text is; ``None`` for anything else."""
     number = float(text) if type(text) is str and is_number_text(text) else math.inf
     return number if math.isfinite(number) else None
 
 
-def _truth(text: Any) -> bool | None:
+def truth_in(text: Any) -> bool | None:
+    """What ``true`` or ``false``, in any case, says; ``None`` for anything else."""
     return _TRUTHS.get(text.lower()) if type(text) is str else None
+
+
+def decimal_in(text: Any) -> Decimal | None:
+    """The number that the text is, with all its digits; ``None`` for anything else."""
+    return Decimal(text.strip()) if type(text) is str and is_number_text(text) else None
 
 
 def _as_written(number: Any) -> str | None:
     return str(number) if type(number) is int and number and -(2**63) < number < 2**63 else None  # 0 may be -0
 
 
-def _exact(text: Any) -> Decimal | None:
-    return Decimal(text.strip()) if type(text) is str and is_number_text(text) else None
-
-
 _CONVERSIONS: Mapping[type, Callable[[Any], Any]] = {
-    int: _whole, float: _real, bool: _truth, str: _as_written, Decimal: _exact,
+    int: integer_in, float: float_in, bool: truth_in, str: _as_written, Decimal: decimal_in,
 }  # fmt: skip
