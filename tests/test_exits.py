@@ -770,6 +770,8 @@ import os, signal, sys, threading
 from surehand import Agent, report_of, tool
 from surehand.testing import ScriptedModel, call, calls, say
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts background jobs with it ignored
+
 def ctrl_c():
     os.kill(os.getpid(), signal.SIGINT)
 
