@@ -29,7 +29,8 @@ def property_of(mode: str, *, focus: str = "", shrinks: bool = True) -> Callable
     phases = (Phase.explicit, Phase.generate, Phase.shrink) if shrinks else (Phase.generate,)
 
     @settings(
-        max_examples=EXAMPLES if shrinks else 10 * EXAMPLES,  # a planted fault has to be met, and the first time ends it
+        # A planted fault has to be met, and the first meeting ends the search.
+        max_examples=EXAMPLES if shrinks else 10 * EXAMPLES,
         deadline=None,
         derandomize=True,
         database=None,
