@@ -13,6 +13,7 @@ from decimal import Decimal
 from typing import Any
 
 from ._json_text import is_exact
+from ._structs import is_pydantic
 
 __all__ = ["Strictness", "decimal_ways", "is_plain_decimal", "strict_arguments"]
 
@@ -259,22 +260,16 @@ def _tagged_union(schema: Any, seen: Strictness) -> Any:
 
 
 def _typed_dict(schema: Any, seen: Strictness) -> Any:
-    fields = {name: _of_field(entry, seen) for name, entry in schema["fields"].items()}
-    return {**schema, "fields": fields, **_no_invented_fields(schema)}
+    return {**schema, "fields": {name: _of_field(entry, seen) for name, entry in schema["fields"].items()}}
 
 
 def _dataclass(schema: Any, seen: Strictness) -> Any:
-    if hasattr(schema["cls"], "__pydantic_fields__") or schema["schema"]["type"] != "dataclass-args":
+    if is_pydantic(schema):
         _note_opaque(seen)  # a pydantic dataclass follows its own configuration
         return schema
     inner = schema["schema"]
     fields = [_of_field(entry, seen) for entry in inner["fields"]]
-    return {**schema, "schema": {**inner, "fields": fields, **_no_invented_fields(schema)}}
-
-
-def _no_invented_fields(schema: Any) -> dict[str, Any]:
-    is_decided = "extra_fields_behavior" in schema.get("config", {})
-    return {} if is_decided else {"extra_behavior": "forbid"}
+    return {**schema, "schema": {**inner, "fields": fields}}
 
 
 def _definitions(schema: Any, seen: Strictness) -> Any:

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, NotRequired, cast, get_args, get_ori
 
 import msgspec
 import typing_extensions
-from msgspec import NODEFAULT, UNSET
+from msgspec import NODEFAULT
 from pydantic import ConfigDict, TypeAdapter
 from pydantic.fields import FieldInfo
 from typing_extensions import TypedDict
@@ -23,7 +23,7 @@ from typing_extensions import TypedDict
 from ._hints import has_json_values, is_foreign, substituted
 from ._translate import portable
 
-__all__ = ["CONFIG", "arguments_core"]
+__all__ = ["CONFIG", "arguments_core", "is_pydantic"]
 
 # Parts of a core schema that hold values or functions, not schemas.
 _NO_SCHEMAS = frozenset({"metadata", "serialization", "function", "config", "default", "cls", "members", "expected"})
@@ -92,7 +92,7 @@ class _Rewriter:
             case "model":  # pydantic has a validator of it already, and would not look at a changed schema
                 return schema
             case "dataclass":
-                return schema if _is_pydantic(schema) else self._dataclass(schema)
+                return schema if is_pydantic(schema) else self._dataclass(schema)
             case "typed-dict":
                 return {**self._inside(schema), **_closed(schema)}
             case _:
@@ -148,7 +148,8 @@ def _by_name(schema: Mapping[str, Any]) -> dict[str, Any]:
     return {**made, "ref": schema["ref"]} if "ref" in schema else made
 
 
-def _is_pydantic(schema: Mapping[str, Any]) -> bool:
+def is_pydantic(schema: Mapping[str, Any]) -> bool:
+    """Whether the schema of a dataclass is of one of pydantic's own, which follows its own configuration."""
     return hasattr(schema["cls"], "__pydantic_fields__") or schema["schema"]["type"] != "dataclass-args"
 
 
@@ -206,10 +207,12 @@ def _struct_hints(alias: Any, kind: type[Any]) -> list[tuple[Any, Any]]:
 
 
 class _Field:
+    """What msgspec would say about the field, as far as it is needed here."""
+
     def __init__(self, name: str, encode_name: str, default: Any) -> None:
         self.name, self.encode_name = name, encode_name
         self.required = default is NODEFAULT
-        self.default = default if isinstance(default, (str, int, float, bool, type(None))) else NODEFAULT
+        self.default = default
 
 
 def _hints_of(kind: type[Any]) -> dict[str, Any]:
@@ -218,7 +221,7 @@ def _hints_of(kind: type[Any]) -> dict[str, Any]:
 
 def _optional(hint: Any, default: Any) -> Any:
     # The constructor fills in what is left out; only what a model can read is shown as a default.
-    if default is not UNSET and isinstance(default, (str, int, float, bool, type(None))):
+    if isinstance(default, (str, int, float, bool, type(None))):
         return NotRequired[Annotated[hint, FieldInfo(default=default)]]
     return NotRequired[hint]
 
