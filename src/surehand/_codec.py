@@ -43,7 +43,7 @@ def to_json(value: Any) -> bytes:
     try:
         return _encoder.encode(value)
     except UnicodeEncodeError:
-        return _encoder.encode(_cleaned(msgspec.to_builtins(_cleaned(value))))
+        return _encoder.encode(cleaned(msgspec.to_builtins(cleaned(value))))
     except (TypeError, ValueError, RecursionError, OverflowError) as error:
         raise UserError(f"{type(value).__name__} has no JSON form: {error}") from error
 
@@ -119,7 +119,7 @@ def _plain_members(members: Set[Any]) -> list[Any]:
 
 
 def _cleaned_entries(entries: Mapping[Any, Any]) -> dict[Any, Any]:
-    return {_cleaned(key): _cleaned(item) for key, item in entries.items()}
+    return {cleaned(key): cleaned(item) for key, item in entries.items()}
 
 
 def _plain_object(value: Any) -> Any:
@@ -132,7 +132,8 @@ def _plain_object(value: Any) -> Any:
     return str(value)
 
 
-def _cleaned(value: Any) -> Any:
+def cleaned(value: Any) -> Any:
+    """Our own values and plain data with each text as ``clean_text`` gives it."""
     kind: Any = value  # matched instead of the value, whose type would be half-known in the branches
     match kind:
         case str():
@@ -140,7 +141,7 @@ def _cleaned(value: Any) -> Any:
         case Mapping():
             return _cleaned_entries(value)
         case list() | tuple():
-            return [_cleaned(item) for item in value]
+            return [cleaned(item) for item in value]
         case msgspec.Struct():
             fields = {name: _cleaned_field(getattr(value, name)) for name in value.__struct_fields__}
             return msgspec.structs.replace(value, **fields)
@@ -149,8 +150,8 @@ def _cleaned(value: Any) -> Any:
 
 
 def _cleaned_field(value: Any) -> Any:
-    cleaned = _cleaned(value)
-    return tuple(cleaned) if isinstance(value, tuple) else cleaned
+    clean = cleaned(value)
+    return tuple(clean) if isinstance(value, tuple) else clean
 
 
 class PydanticField:

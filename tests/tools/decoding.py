@@ -9,8 +9,8 @@ import pytest
 
 from surehand.errors import ToolArgumentsError
 from surehand.tools._decode import make_decoder
+from surehand.tools._parameter import MISSING, Parameter
 from surehand.tools._schema import build_schema
-from surehand.tools._signature import MISSING, Parameter
 from surehand.tools._tool import Decoding, Repair
 
 Decode = Callable[..., tuple[dict[str, Any], tuple[Repair, ...]]]

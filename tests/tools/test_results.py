@@ -19,8 +19,8 @@ from pydantic import BaseModel, PlainSerializer, model_serializer
 
 from surehand.errors import ToolExecutionError
 from surehand.messages import ImageContent, TextContent, ToolCall
+from surehand.tools._parameter import MISSING
 from surehand.tools._results import make_encoder, returned_type
-from surehand.tools._signature import MISSING
 from surehand.tools._tool import ToolResult
 
 from .helpers import one

@@ -13,7 +13,7 @@ import pytest
 from pydantic import BaseModel
 
 from surehand.tools._declare import tool
-from surehand.tools._signature import MISSING
+from surehand.tools._parameter import MISSING
 from surehand.tools._values import ValueCodec
 
 from .helpers import one

@@ -19,7 +19,7 @@ from ._declare import default_name
 from ._executor import executor_undo, programmatic_tool
 from ._function import FunctionBody, function_tool
 from ._options import ToolOptions, ToolRecord, UndoRecord, record_of, undo_record_of
-from ._results import type_name
+from ._plain_data import type_name
 from ._tool import Tool
 from ._undo import make_undo
 

@@ -15,7 +15,7 @@ from ._json_exact import Rewritten, read_exact
 from ._json_schema_plain import property_names
 from ._json_text import NotJson, is_object
 from ._options import check_options
-from ._signature import MISSING
+from ._parameter import MISSING
 from ._tool import Decoding, Repeat, ReturnBehavior, Tool, ToolContext, ToolResult, Undo
 
 if TYPE_CHECKING:

@@ -15,9 +15,10 @@ from ._declare import default_name
 from ._decode import Decoder, make_decoder
 from ._docstring import read_docstring
 from ._options import ToolOptions
+from ._parameter import MISSING, Parameter
 from ._results import is_stream, make_encoder, returned_type
 from ._schema import build_schema
-from ._signature import MISSING, Parameter, Signature, read_signature
+from ._signature import Signature, read_signature
 from ._tool import Body, ReturnBehavior, Tool, ToolContext, ToolResult
 from ._undo import injected_value
 from ._values import ValueCodec

@@ -20,11 +20,11 @@ from typing import Any
 
 import msgspec
 
-from .._codec import clean_text
+from .._codec import clean_text, cleaned
 from ._schema import json_of
 from ._tool import ToolResult
 
-__all__ = ["NotData", "cleaned", "json_text", "ordered_like", "type_name"]
+__all__ = ["NotData", "json_text", "ordered_like", "type_name"]
 
 _DEEPEST = 200
 _MOST_ITEMS = 100_000  # of what makes its items one by one, and may never end
@@ -53,20 +53,6 @@ def json_text(value: Any) -> str:
         if "surrogate" not in str(error):
             raise
         return _written(cleaned(data))
-
-
-def cleaned(data: Any) -> Any:
-    """Plain data without lone surrogates."""
-    known: Any = data  # used instead of the data, whose type would be half-known in the branches
-    match data:
-        case str():
-            return clean_text(data)
-        case list():
-            return [cleaned(item) for item in known]
-        case dict():
-            return {cleaned(key): cleaned(item) for key, item in known.items()}
-        case _:
-            return known
 
 
 def type_name(value: Any) -> str:

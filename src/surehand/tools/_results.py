@@ -16,12 +16,12 @@ from typing_extensions import TypeIs
 from .._codec import clean_text
 from ..errors import ToolExecutionError
 from ..messages import AudioContent, ImageContent, PdfContent, TextContent, VideoContent
+from ._parameter import MISSING
 from ._plain_data import NotData, json_text, ordered_like, type_name
 from ._schema import adapter_of
-from ._signature import MISSING
 from ._tool import ToolResult
 
-__all__ = ["is_stream", "make_encoder", "returned_type", "type_name"]
+__all__ = ["is_stream", "make_encoder", "returned_type"]
 
 _CONTENTS = (TextContent, ImageContent, AudioContent, VideoContent, PdfContent)
 _SUCCESS = (TextContent("Success"),)
@@ -186,7 +186,7 @@ def _reason(error: Exception) -> str:
 
 def _declared_serializer(hint: Any) -> Callable[[Any], str] | None:
     """A serializer of the declared type, only where ``Annotated`` may say how to write it: others know themselves."""
-    if hint is MISSING or not _is_annotated(hint):
+    if hint is MISSING or not _mentions_annotated(hint):
         return None
     try:
         adapter = adapter_of(hint)
@@ -200,7 +200,10 @@ def _declared_serializer(hint: Any) -> Callable[[Any], str] | None:
     return write
 
 
-def _is_annotated(hint: Any) -> bool:
+def _mentions_annotated(hint: Any) -> bool:
+    """Whether ``Annotated`` stands anywhere in the type."""
     if get_origin(hint) is Annotated:
         return True
-    return any(_is_annotated(part) for part in get_args(hint) if not isinstance(part, (str, int, types.EllipsisType)))
+    return any(
+        _mentions_annotated(part) for part in get_args(hint) if not isinstance(part, (str, int, types.EllipsisType))
+    )

@@ -21,18 +21,7 @@ from ._hints import is_union, parts_of, substituted, unaliased
 from ._parameter import MISSING, Injected, Parameter
 from ._tool import Parameters, ToolContext, ToolExecution
 
-__all__ = [
-    "MISSING",
-    "Injected",
-    "MemoryId",
-    "Parameter",
-    "Signature",
-    "caller",
-    "is_union",
-    "local_names",
-    "read_signature",
-    "without_none",
-]
+__all__ = ["MemoryId", "Signature", "caller", "local_names", "read_signature"]
 
 # Said about the keys of a TypedDict; among parameters, a default says the same.
 _FOR_KEYS = (Required, NotRequired, ReadOnly)
@@ -207,7 +196,7 @@ def _parameters(entry: inspect.Parameter, scope: _Scope) -> list[Parameter]:
 
 def _parameter(entry: inspect.Parameter, what: str, scope: _Scope) -> Parameter:
     hint = Any if entry.annotation is MISSING else scope.resolved(what, entry.annotation)
-    if _mark_of(hint) in _FOR_KEYS:
+    if get_origin(hint) in _FOR_KEYS:
         raise UserError(
             f"{scope.label}: {what} is annotated {hint!r}, which is for the keys of a TypedDict; give it a "
             "default instead"
@@ -247,10 +236,6 @@ def _check_is_type(hint: Any, what: str, label: str) -> None:
         raise UserError(f"{label}: {what} is annotated {hint!r}, which is no type; name a type, such as list[int]")
 
 
-def _mark_of(hint: Any) -> Any:
-    return get_origin(hint)
-
-
 def _unpacked(kind: Any, what: str, scope: _Scope) -> list[Parameter]:
     """The keys of ``**kwargs: Unpack[TypedDict]`` as parameters of their own."""
     fields: Any = get_origin(kind) or kind
@@ -266,7 +251,7 @@ def _unpacked(kind: Any, what: str, scope: _Scope) -> list[Parameter]:
     found: list[Parameter] = []
     for name, hint in hints.items():
         is_required = name in fields.__required_keys__
-        while (mark := _mark_of(hint)) in _FOR_KEYS:
+        while (mark := get_origin(hint)) in _FOR_KEYS:
             is_required = mark is Required or (mark is not NotRequired and is_required)
             hint = get_args(hint)[0]
         hint = substituted(hint, {**scope.values, **values})
@@ -275,15 +260,15 @@ def _unpacked(kind: Any, what: str, scope: _Scope) -> list[Parameter]:
     return found
 
 
-def without_none(hint: Any) -> Any:
+def _without_none(hint: Any) -> Any:
     """The type inside ``Optional`` and ``Annotated``; other types are given back as they are."""
     hint = unaliased(hint)
     if get_origin(hint) is Annotated:
-        return without_none(get_args(hint)[0])
+        return _without_none(get_args(hint)[0])
     if is_union(hint):
         rest = [part for part in get_args(hint) if part is not type(None)]
         if len(rest) == 1:
-            return without_none(rest[0])
+            return _without_none(rest[0])
     return hint
 
 
@@ -291,7 +276,7 @@ def _injection(hint: Any, what: str, label: str) -> Injected | None:
     plain = unaliased(hint)
     if get_origin(plain) is Annotated and any(_is_memory_id(mark) for mark in get_args(plain)):
         return "memory_id"
-    bare = without_none(hint)
+    bare = _without_none(hint)
     found = _injected_type(bare)
     # Anything else would let the model fill what is surehand's.
     if found is None and any(_injected_type(part) or _is_memory_id(part) for part in parts_of(hint)):

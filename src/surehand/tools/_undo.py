@@ -8,7 +8,8 @@ from typing import Any
 
 from .._checks import is_async_callable
 from ..errors import UserError
-from ._signature import MISSING, Parameter, Signature, read_signature
+from ._parameter import MISSING, Parameter
+from ._signature import Signature, read_signature
 from ._tool import ToolContext, ToolExecution
 
 __all__ = ["FunctionUndo", "UndoForm", "injected_value", "make_undo"]

@@ -7,8 +7,8 @@ from typing import Any, Protocol
 
 import msgspec
 
+from ._parameter import MISSING
 from ._schema import adapter_of
-from ._signature import MISSING
 
 __all__ = ["ValueCodec"]
 
