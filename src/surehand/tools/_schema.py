@@ -16,9 +16,9 @@ from pydantic_core import SchemaError, SchemaValidator, ValidationError, to_json
 from ..errors import UserError
 from ._fields import field_of
 from ._inhabited import uninhabited
-from ._json_schema import json_schema_of
 from ._parameter import Parameter
 from ._scalars import Scalar, lenient_arguments
+from ._schema_json import json_schema_of
 from ._strict import Strictness, strict_arguments
 from ._structs import arguments_core
 from ._tidy import tidy_schema
