@@ -149,11 +149,13 @@ def programmatic_tool(
     """A tool from what the model shall see and what shall run: ``executor(call, context)``, or an object with
     ``execute`` or ``execute_async`` or both (spec 6.2).
 
-    The executor gets the raw call and gives text or a ``ToolResult``. The options are those of ``@tool``; the
-    parameters that an undo may ask for are the properties of the specification.
+    The executor gets the call, whose arguments fit the specification's parameters if it has any, and gives text or a
+    ``ToolResult``. The options are those of ``@tool``; the parameters that an undo may ask for are the properties of
+    the specification. Raises ``UserError`` for options that cannot be kept and for a schema that cannot be used.
     """
     if not isinstance(spec, ToolSpec):  # pyright: ignore[reportUnnecessaryIsInstance]  # not every caller is checked
         raise UserError(f"a programmatic tool needs a ToolSpec, not {type(spec).__name__}")
+    # Every option by its name, as ``@tool`` has them; so nothing else may be assigned above this line.
     given = {key: value for key, value in locals().items() if key not in ("spec", "executor")}
     from ._function import build_tool  # loads pydantic
 

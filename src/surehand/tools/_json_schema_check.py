@@ -164,7 +164,7 @@ def _with_stops(schema: dict[str, Any]) -> dict[str, Any]:
     has_parts_of_its_own = any(
         path and isinstance(node.get(key), str) for path, node in every_schema(schema) for key in ("$id", "id")
     )
-    changed = plain_schema(schema, "")
+    changed = plain_schema(schema, "")  # as a copy, which is changed below
     for path, node in list(every_schema(changed)):
         if "anyOf" in node or "oneOf" in node:
             node[_AT] = pointer_to(path)

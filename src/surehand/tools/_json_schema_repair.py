@@ -232,7 +232,6 @@ def _is_whole(value: float | Decimal) -> bool:
 
 
 def _whole(value: Any) -> Any:
-    # Of what is written as 1e23 the digits count, not those of the nearest binary number.
-    return (
-        int(Decimal(repr(value))) if isinstance(value, float) else int(value) if isinstance(value, Decimal) else value
-    )
+    if isinstance(value, float):
+        return int(Decimal(repr(value)))  # of what is written as 1e23 the digits count, not those of the binary number
+    return int(value) if isinstance(value, Decimal) else value

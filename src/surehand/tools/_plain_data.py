@@ -65,6 +65,7 @@ def type_name(value: Any) -> str:
 
 
 def _kind_of(value: object) -> Any:
+    # As something unknown: the checkers would narrow by ``type(value)`` to types that are known only by half.
     return type(value)
 
 
@@ -122,7 +123,7 @@ class _Walk:
         if isinstance(value, collections.abc.Mapping):
             return self._entries(known)
         if isinstance(value, collections.abc.Set):
-            return in_order([self.data(item) for item in known])
+            return _in_order([self.data(item) for item in known])
         if isinstance(value, ToolResult):
             raise NotData("a ToolResult is a whole answer and cannot be part of a value")
         if isinstance(value, msgspec.Struct):
@@ -214,7 +215,7 @@ def _field_names(value: Any) -> list[str] | None:
 # ---------------------------------------------------------------- the order of sets
 
 
-def in_order(items: list[Any]) -> list[Any]:
+def _in_order(items: list[Any]) -> list[Any]:
     """The members of a set, as plain data, in an order that does not change."""
     try:
         if not any(isinstance(item, float) and item != item for item in items):  # NaN has no place in an order
@@ -229,7 +230,7 @@ def ordered_like(data: Any, source: Any) -> Any:
     known, inside = data, source
     if isinstance(data, list):
         if isinstance(source, (set, frozenset)):
-            return in_order(known)
+            return _in_order(known)
         if isinstance(source, (list, tuple, collections.deque)) and len(inside) == len(known):
             return [ordered_like(item, inner) for item, inner in zip(known, inside, strict=True)]
     if isinstance(data, dict) and isinstance(source, dict) and len(inside) == len(known):

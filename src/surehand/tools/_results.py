@@ -37,8 +37,10 @@ def returned_type(hint: Any, *, is_generator: bool = False) -> Any:
     """The type of the value itself: what an awaitable gives, the last of what a generator yields or returns."""
     origin, arguments = get_origin(hint), get_args(hint)
     if is_generator and is_stream(hint):
+        if not arguments:
+            return MISSING
         is_returned = origin is collections.abc.Generator and len(arguments) == 3 and arguments[2] not in _NO_RETURN
-        return MISSING if not arguments else arguments[2] if is_returned else arguments[0]
+        return arguments[2] if is_returned else arguments[0]
     if origin is collections.abc.Awaitable:
         return arguments[0] if arguments else MISSING
     if origin is collections.abc.Coroutine:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import ConfigDict, PydanticUserError, TypeAdapter
@@ -46,9 +46,9 @@ class ArgumentsSchema:
     count: int | None
     has_decimals: bool
     enums: Mapping[str, type[enum.Enum]]
-    validate_leniently: Callable[[str], dict[str, Any]] | None = None
-    scalars: Mapping[str, Scalar] = field(default_factory=dict[str, Scalar])
-    takes_anything: bool = True
+    validate_leniently: Callable[[str], dict[str, Any]] | None
+    scalars: Mapping[str, Scalar]
+    takes_anything: bool
 
 
 def problems_of(error: ValidationError) -> list[dict[str, Any]]:

@@ -46,11 +46,11 @@ DepsT = TypeVar("DepsT", default=Any)
 Repeat: TypeAlias = Literal["safe", "with_key", "never"]
 """Whether a call may be repeated when nobody knows whether it happened."""
 
-
 Decoding: TypeAlias = Literal["strict", "repair", "salvage"]
 """What is done about arguments that do not fit (spec 4): nothing (``"strict"``); the conversions of the coercion
 table and JSON that was encoded twice or has a stray comma (``"repair"``); besides, one JSON object in a Markdown fence
-or in prose is taken for the arguments (``"salvage"``). Whatever is changed is reported as ``ArgumentRepaired``."""
+or in prose is taken for the arguments (``"salvage"``). In each of them, 2.0 is an integer, null for what has a default
+is the default, and unknown names are left out. What is changed or left out is reported as ``ArgumentRepaired``."""
 
 
 class ReturnBehavior(enum.Enum):
@@ -273,7 +273,10 @@ class ToolContext(Struct, Generic[DepsT], frozen=True, kw_only=True, eq=False):
 
 
 class Repair(Struct, frozen=True):
-    """A change made to what the model sent so that it could be read: where, what it was, what it became."""
+    """A change made to what the model sent so that it could be read: where, what it was, what it became.
+
+    ``path`` is like ``items[2].qty``, empty for the whole; ``after`` is ``None`` for an unknown name that was left out.
+    """
 
     path: str
     before: Any
@@ -282,7 +285,7 @@ class Repair(Struct, frozen=True):
 
 @runtime_checkable
 class ToolExecutor(Protocol):
-    """What runs behind a programmatic tool: gets the raw call, gives a result or its text (spec 6.2.1).
+    """What runs behind a programmatic tool: gets the call, sent or repaired, gives a result or its text (spec 6.2.1).
 
     It may also offer ``execute_async`` for the awaitable modes; without it, it runs on a worker thread there,
     unless it declares ``offload = False``, which makes it fail there (spec 6.2.2).
