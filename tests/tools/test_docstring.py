@@ -7,24 +7,20 @@ import pytest
 from surehand.tools._docstring import DocText, read_docstring
 
 
-def described(text: str) -> DocText:
-    return read_docstring(text)
-
-
 def test_a_docstring_in_no_known_style_stays_whole() -> None:
     text = "Do things:\n\n- one: a\n- two: b\n\nUsage:\n  call it\n\n:class:`Foo` and @somebody are mentioned."
-    assert described(text) == DocText(text, {})
+    assert read_docstring(text) == DocText(text, {})
 
 
 @pytest.mark.parametrize("heading", ["Args", "Arguments", "Parameters", "Params", "Other Parameters", "Keyword Args"])
 def test_every_google_heading_about_parameters_is_read(heading: str) -> None:
-    assert described(f"Do.\n\n{heading}:\n    a: One.\n") == DocText("Do.", {"a": "One."})
+    assert read_docstring(f"Do.\n\n{heading}:\n    a: One.\n") == DocText("Do.", {"a": "One."})
 
 
 @pytest.mark.parametrize("heading", ["Parameters", "Other Parameters", "Parameters:"])
 def test_every_numpy_heading_about_parameters_is_read(heading: str) -> None:
     text = f"Do.\n\n{heading}\n----------\na, b : int, optional\n    Both.\n**rest\n    More.\n"
-    assert described(text) == DocText("Do.", {"a": "Both.", "b": "Both.", "rest": "More."})
+    assert read_docstring(text) == DocText("Do.", {"a": "Both.", "b": "Both.", "rest": "More."})
 
 
 @pytest.mark.parametrize(
@@ -32,7 +28,7 @@ def test_every_numpy_heading_about_parameters_is_read(heading: str) -> None:
     [":param a: One.", ":param int a: One.", ":arg a: One.", ":keyword a: One.", "@param a: One.", "@keyword a: One."],
 )
 def test_every_field_about_parameters_is_read(line: str) -> None:
-    assert described(f"Do.\n\n{line}\n:type a: int\n:rtype: int\n") == DocText("Do.", {"a": "One."})
+    assert read_docstring(f"Do.\n\n{line}\n:type a: int\n:rtype: int\n") == DocText("Do.", {"a": "One."})
 
 
 @pytest.mark.parametrize(
@@ -42,7 +38,7 @@ def test_every_field_about_parameters_is_read(line: str) -> None:
     ],
 )  # fmt: skip
 def test_an_entry_of_a_google_section_may_be_written_in_many_ways(line: str) -> None:
-    assert described(f"Do.\n\nArgs:\n    {line}\n") == DocText("Do.", {"a": "One."})
+    assert read_docstring(f"Do.\n\nArgs:\n    {line}\n") == DocText("Do.", {"a": "One."})
 
 
 def test_a_description_keeps_colons_paragraphs_lists_and_indentation() -> None:
@@ -56,7 +52,7 @@ def test_a_description_keeps_colons_paragraphs_lists_and_indentation() -> None:
                 careful
         b: Two.
     """
-    assert described(text).parameters == {
+    assert read_docstring(text).parameters == {
         "a": "One of: these.\n\n- fast: quick\n- slow:\n    careful",
         "b": "Two.",
     }
@@ -65,20 +61,20 @@ def test_a_description_keeps_colons_paragraphs_lists_and_indentation() -> None:
 @pytest.mark.parametrize("heading", ["Returns", "Yields", "Raises", "Examples"])
 def test_sections_about_results_errors_and_examples_are_left_out(heading: str) -> None:
     text = f"Do.\n\n{heading}:\n    ValueError: Something.\n\nMore prose."
-    assert described(text) == DocText("Do.\n\nMore prose.", {})
-    assert described(f"Do.\n\n{heading}\n-------\nSomething\n    More.\n") == DocText("Do.", {})
+    assert read_docstring(text) == DocText("Do.\n\nMore prose.", {})
+    assert read_docstring(f"Do.\n\n{heading}\n-------\nSomething\n    More.\n") == DocText("Do.", {})
 
 
 def test_words_like_headings_in_prose_stay() -> None:
     text = "Do.\n\nReturns: the thing.\nExample: do it.\n\nNote:\n    It is slow.\n\nArgs:\n    a: One.\n"
-    assert described(text) == DocText(
+    assert read_docstring(text) == DocText(
         "Do.\n\nReturns: the thing.\nExample: do it.\n\nNote:\n    It is slow.", {"a": "One."}
     )
 
 
 def test_a_numpy_section_that_is_not_about_parameters_stays() -> None:
     text = "Do.\n\nNotes\n-----\nIt is slow.\n\nParameters\n----------\na\n    One.\n"
-    assert described(text) == DocText("Do.\n\nNotes:\n    It is slow.", {"a": "One."})
+    assert read_docstring(text) == DocText("Do.\n\nNotes:\n    It is slow.", {"a": "One."})
 
 
 def test_a_docstring_that_begins_with_a_section_has_no_description() -> None:
@@ -93,7 +89,7 @@ def test_a_docstring_that_begins_with_a_section_has_no_description() -> None:
 
 def test_the_continuation_of_a_field_need_not_be_indented() -> None:
     text = "Do.\n\n:param a: One,\ntwo.\n\n    Three.\n:raises ValueError: if not\n    so.\n"
-    assert described(text) == DocText("Do.", {"a": "One,\ntwo.\n\n    Three."})
+    assert read_docstring(text) == DocText("Do.", {"a": "One,\ntwo.\n\n    Three."})
 
 
 @pytest.mark.parametrize("text", [None, "", "   \n  "])
