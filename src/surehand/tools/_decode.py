@@ -16,8 +16,8 @@ from .._codec import clean_text
 from ..errors import ToolArgumentsError
 from ._json_text import NotJson, is_array, is_object, read_json
 from ._places import Written
-from ._problems import Problem, describe, located
-from ._refusals import misfit, not_an_object, refused
+from ._problems import Problem, located
+from ._refusals import misfit, not_an_object, object_in, refused
 from ._repairs import beyond_repair, compact, fix, fix_quietly, schema_echo
 from ._scalars import make_quick_repair
 from ._schema import ArgumentsSchema, ValidationError, problems_of
@@ -136,12 +136,8 @@ class _SlowDecoder:
         try:
             data, repairs = read_json(text, exact=self.schema.has_decimals, decoding=decoding)
         except NotJson as error:
-            raise ToolArgumentsError(self._not_json(str(error))) from error
-        if data is None:
-            data = {}  # what some models send for "no arguments"
-        if not is_object(data):
-            raise ToolArgumentsError(self._not_json(f"expected a JSON object, received {describe(data)}"))
-        return data, repairs
+            raise ToolArgumentsError(not_an_object(self.tool, str(error), self.schema.json_schema)) from error
+        return object_in(data, self.tool, self.schema.json_schema), repairs
 
     def _settled(self, data: dict[str, Any], cause: ValidationError, problems: list[Problem], sent: _Sent) -> Decoded:
         schema, repairs, decoding = self.schema, sent.repairs, sent.decoding
@@ -177,9 +173,6 @@ class _SlowDecoder:
 
     def _refuse(self, problems: list[Problem], cause: ValidationError) -> NoReturn:
         raise ToolArgumentsError(misfit(self.tool, problems, self.schema.json_schema)) from cause
-
-    def _not_json(self, reason: str) -> str:
-        return not_an_object(self.tool, reason, self.schema.json_schema)
 
 
 def _is_of_another_value(problem: Problem) -> bool:

@@ -14,9 +14,8 @@ from ._json_exact import Rewritten, read_exact, write_json
 from ._json_schema_check import SchemaCheck, TooMuch
 from ._json_schema_errors import problems_in
 from ._json_schema_repair import Mended, mended, without_nulls
-from ._json_text import BYTE_ORDER_MARK, NotJson, echoed, is_object
-from ._problems import describe
-from ._refusals import misfit, not_an_object, refused
+from ._json_text import BYTE_ORDER_MARK, NotJson, echoed
+from ._refusals import misfit, not_an_object, object_in, refused
 from ._tool import Decoding, Repair
 
 __all__ = ["make_schema_decoder"]
@@ -36,11 +35,7 @@ def make_schema_decoder(schema: Mapping[str, Any], tool: str) -> Decoder:
             data, repairs = read_exact(text, decoding)
         except NotJson as error:
             raise ToolArgumentsError(not_an_object(tool, str(error), check.schema)) from error
-        if data is None:
-            data = {}  # what some models send for "no arguments"
-        if not is_object(data):
-            reason = f"expected a JSON object, received {describe(data)}"
-            raise ToolArgumentsError(not_an_object(tool, reason, check.schema))
+        data = object_in(data, tool, check.schema)
         try:
             if is_valid(data):
                 is_as_sent = not repairs and text[:1] != BYTE_ORDER_MARK and (data or "{" in text)

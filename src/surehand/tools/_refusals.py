@@ -1,4 +1,7 @@
-"""The texts that a model reads when its arguments are refused (spec 4.2.3, 4.4): what is wrong, and what is wanted."""
+"""The texts that a model reads when its arguments are refused (spec 4.2.3, 4.4): what is wrong, and what is wanted.
+
+And the refusal that all tools have in common: of what is no object.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,22 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .._codec import clean_text
+from ..errors import ToolArgumentsError
 from ._json_text import is_array, is_object
-from ._problems import Problem, explain
+from ._problems import Problem, describe, explain
 
-__all__ = ["misfit", "not_an_object", "refused"]
+__all__ = ["misfit", "not_an_object", "object_in", "refused"]
 
 _MOST = 1000
+
+
+def object_in(data: Any, tool: str, schema: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What was read, as arguments; raises ``ToolArgumentsError`` if it is no object (spec 4.1.4)."""
+    if data is None:
+        return {}  # what some models send for "no arguments"
+    if not is_object(data):
+        raise ToolArgumentsError(not_an_object(tool, f"expected a JSON object, received {describe(data)}", schema))
+    return data
 
 
 def not_an_object(tool: str, reason: str, schema: Mapping[str, Any] | None) -> str:
