@@ -10,7 +10,18 @@ from typing import Any
 
 import pytest
 
-from surehand import Outcome, ToolContext, ToolError, ToolExecution, ToolFinished, ToolProgress, ToolStarted, tool
+from surehand import (
+    Outcome,
+    ToolCall,
+    ToolContext,
+    ToolError,
+    ToolExecution,
+    ToolFinished,
+    ToolProgress,
+    ToolSpec,
+    ToolStarted,
+    tool,
+)
 from surehand.testing import ScriptedModel, call, say
 
 from .modes import ALL_MODES, IN_SEQUENCE, Ended, Mode, ask, scripted
@@ -357,3 +368,165 @@ def test_an_undo_gets_the_last_value_of_a_generator(mode: Mode) -> None:
     ended = mode.play(ask(call("undo_me"), call("fails")), say("never"), tools=[undo_me, fails])
     assert isinstance(ended.error, RuntimeError)
     assert undone == [2]
+
+
+# ---------------------------------------------------------------- executors, and what hides what
+
+
+@pytest.mark.parametrize("mode", ALL_MODES, ids=str)
+@pytest.mark.parametrize("is_async", [True, False])
+def test_a_generator_as_an_executor_is_one_too(mode: Mode, is_async: bool) -> None:
+    def blocking(request: ToolCall, ctx: ToolContext) -> Iterator[str]:
+        yield "half"
+        if request.arguments != "{}":
+            raise ToolError("no seat")
+        yield "done"
+
+    async def awaitable(request: ToolCall, ctx: ToolContext) -> AsyncIterator[str]:
+        for value in blocking(request, ctx):
+            yield value
+
+    tools = [(ToolSpec("work"), awaitable if is_async else blocking)]
+    ended = mode.play(ask(call("work"), call("work", '{"no": 1}')), say("done"), tools=tools)
+    assert [event.value for event in ended.of(ToolProgress)] == ["half"]
+    assert ended.results == [("work", "done", False), ("work", "no seat", True)]
+    assert [execution.outcome for execution in ended.executions] == [Outcome.DONE, Outcome.FAILED]
+
+
+async def sold_out() -> str:
+    raise ToolError("sold out")
+
+
+async def nested() -> Any:
+    async def inner() -> Any:
+        return sold_out()
+
+    return inner()
+
+
+async def yields_it() -> AsyncIterator[Any]:
+    yield sold_out()
+
+
+async def says_text() -> str:
+    return sold_out()  # type: ignore[return-value]  # pyright: ignore[reportReturnType]
+
+
+def says_nothing_of_it() -> object:
+    return nested()
+
+
+async def executes(_: ToolCall, __: ToolContext) -> Any:
+    return sold_out()
+
+
+@pytest.mark.parametrize("mode", ALL_MODES, ids=str)
+@pytest.mark.parametrize(
+    "work",
+    [nested, yields_it, says_text, says_nothing_of_it, (ToolSpec("work"), executes)],
+    ids=lambda work: str(work)[:20],
+)
+def test_an_awaitable_is_awaited_however_deep_it_is_hidden(mode: Mode, work: Any) -> None:
+    tools = [work if isinstance(work, tuple) else tool(name="work")(functools.partial(work))]
+    ended = mode.play(ask(call("work")), say("done"), tools=tools)
+    assert ended.results == [("work", "sold out", True)]
+    assert [execution.outcome for execution in ended.executions] == [Outcome.FAILED]
+
+
+@pytest.mark.parametrize("mode", ALL_MODES, ids=str)
+def test_a_generator_that_a_function_hides_reports_its_progress(mode: Mode) -> None:
+    def work():  # type: ignore[no-untyped-def]
+        return counts(3)
+
+    ended = mode.play(ask(call("work")), say("done"), tools=[work])
+    assert [event.value for event in ended.of(ToolProgress)] == [0, 1]
+
+
+class Proxy:
+    """Cannot be looked at: neither its attributes nor its class."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError(f"working outside of a request: {name}")
+
+    @property
+    def __class__(self) -> Any:
+        raise RuntimeError("working outside of a request")
+
+
+@pytest.mark.parametrize("mode", ALL_MODES, ids=str)
+@pytest.mark.parametrize("is_async", [True, False])
+def test_a_value_that_cannot_be_looked_at_is_done_and_can_be_undone(mode: Mode, is_async: bool) -> None:
+    undone: list[Any] = []
+
+    def blocking() -> object:
+        return Proxy()
+
+    async def awaitable() -> object:
+        return Proxy()
+
+    work = tool(name="work", undo=undone.append)(awaitable if is_async else blocking)
+
+    @tool
+    def fail() -> None:
+        raise RuntimeError("no")
+
+    ended = mode.play(ask(call("work")), ask(call("fail")), tools=[work, fail])
+    assert [execution.outcome for execution in ended.executions] == [Outcome.DONE, Outcome.UNKNOWN]
+    assert [type(value) for value in undone] == [Proxy]
+
+
+@pytest.mark.parametrize("mode", IN_SEQUENCE, ids=str)
+def test_a_generator_that_nobody_waits_for_is_closed_and_reports_no_more(mode: Mode) -> None:
+    closed, more = threading.Event(), threading.Event()
+
+    @tool(repeat="safe", timeout=0.05)
+    def work() -> Iterator[int]:
+        try:
+            yield 0
+            yield 1
+            more.wait(10)
+            while True:
+                yield 2
+        finally:
+            closed.set()
+
+    ended = mode.play(ask(call("work")), say("done"), tools=[work])
+    more.set()
+    assert closed.wait(10)
+    assert [event.value for event in ended.of(ToolProgress)] == [0]
+    assert [execution.outcome for execution in ended.executions] == [Outcome.FAILED]
+
+
+@pytest.mark.parametrize("mode", IN_SEQUENCE, ids=str)
+def test_nothing_is_reported_of_a_call_after_its_end(mode: Mode) -> None:
+    kept: list[ToolContext] = []
+
+    @tool
+    def work(ctx: ToolContext) -> str:
+        ctx.progress("in time")
+        kept.append(ctx)
+        return "ok"
+
+    heard: list[Any] = []
+    ended = mode.play(ask(call("work")), say("done"), tools=[work], run={"listeners": [heard.append]})
+    kept[0].progress("late")
+    assert [event.value for event in ended.of(ToolProgress)] == ["in time"]
+    assert [event.value for event in heard if isinstance(event, ToolProgress)] == ["in time"]
+
+
+@pytest.mark.parametrize("mode", IN_SEQUENCE, ids=str)
+def test_what_authorise_does_to_the_arguments_reaches_nobody(mode: Mode) -> None:
+    seen: list[list[int]] = []
+
+    def authorise(_: ToolContext, arguments: dict[str, Any]) -> bool:
+        arguments["numbers"].append(7)
+        arguments["other"] = 1
+        return True
+
+    @tool
+    def work(numbers: list[int]) -> str:
+        seen.append(numbers)
+        return "ok"
+
+    mode.play(ask(call("work", '{"numbers": [1]}')), say("done"), tools=[work], authorise=authorise)
+    assert seen == [[1]]

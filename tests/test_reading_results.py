@@ -227,13 +227,6 @@ def test_a_value_that_turns_out_not_to_be_encodable_is_the_handlers_affair(mode:
 
 
 @pytest.mark.parametrize("mode", ALL_MODES, ids=str)
-def test_a_run_that_has_ended_does_not_fail_when_its_messages_are_read(mode: Mode) -> None:
-    ended = play(mode, Counted(fails=True))
-    assert ended.answer.immediate
-    assert [(m.text, m.is_error) for m in ended.messages if isinstance(m, ToolMessage)] == [(SENTENCE, True)]
-
-
-@pytest.mark.parametrize("mode", ALL_MODES, ids=str)
 def test_a_lazy_result_of_an_executor_is_asked_for_within_its_call(mode: Mode) -> None:
     asked: list[str] = []
 
@@ -261,3 +254,17 @@ def test_a_long_lazy_result_is_cut_like_any_other(mode: Mode, returns: ReturnBeh
     ended = mode.play(ask(call("fetch")), say("done"), tools=[fetch])
     assert [m.text for m in ended.messages if isinstance(m, ToolMessage)] == ["0123456789" + NOTE.format(16)]
     assert [execution.outcome for execution in ended.executions] == [Outcome.DONE]
+
+
+@pytest.mark.parametrize("mode", ALL_MODES, ids=str)
+def test_whoever_reads_a_result_that_cannot_be_encoded_does_not_fail(mode: Mode) -> None:
+    read_by_hook: list[str] = []
+
+    def hook(execution: ToolExecution[Any], _: Any) -> None:
+        read_by_hook.append(execution.result.text)
+
+    ended = play(mode, Counted(fails=True), after_tool=hook)
+    assert ended.answer.immediate
+    assert read_by_hook == [SENTENCE]
+    assert [event.execution.result.text for event in ended.of(ToolFinished)] == [SENTENCE]
+    assert [(m.text, m.is_error) for m in ended.messages if isinstance(m, ToolMessage)] == [(SENTENCE, False)]

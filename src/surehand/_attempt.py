@@ -5,12 +5,13 @@ No I/O: what has to be done outside is awaited as an effect. The frame around it
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ._books import Run, unshowable
+from ._books import Careful, Run, unshowable
 from ._codec import canonical
 from ._effects import Await, Core, Offload, RunBody, StreamBody, Thrown, told, unwrapped
 from ._ledger import Entry
@@ -27,7 +28,7 @@ from .errors import (
 from .events import ArgumentRepaired, ToolFinished, ToolProgress, ToolStarted
 from .messages import ToolCall, ToolMessage
 from .policies import ErrorHandler, tell_safely
-from .tools._copies import for_body
+from .tools._copies import apart, for_body
 from .tools._tool import (
     Absent,
     Happened,
@@ -78,15 +79,22 @@ class _Job(Struct, eq=False):
     same_as: str  # the key of an identical earlier call whose outcome is unknown, or our own
     arguments: dict[str, Any]
     entered: bool = False  # whether the body was, in any attempt
+    attempt: int = 1
+    is_over: bool = False  # whether its end is known: what a body reports afterwards nobody waits for
     raw_error: BaseException | None = None  # what the body raised, where handlers get something else (spec 9.4)
 
     def context(self, attempt: int = 1, deadline: float | None = None) -> ToolContext[Any]:
-        return self.run.context(self.call, self.same_as, attempt=attempt, deadline=deadline, report=self.report)
+        report = partial(self.report, attempt)
+        return self.run.context(self.call, self.same_as, attempt=attempt, deadline=deadline, report=report)
 
-    def report(self, value: Any) -> None:
+    def report(self, attempt: int, value: Any) -> bool:
+        """Pass on what the body tells of its progress; false once nobody waits for that attempt any more."""
         run = self.run
+        if self.is_over or attempt != self.attempt or run.is_over:
+            return False
         if run.listening:
             run.emit(ToolProgress(run_id=run.run_id, path=run.path, key=self.key, call=self.call, value=value))
+        return True
 
     def ended(
         self,
@@ -133,6 +141,8 @@ async def outcome_of(run: Run, call: ToolCall, key: str) -> Ended:
         # A probe, a listener or an interrupt broke off what came after the body: that does not take it back.
         failure = unwrapped(raised)
         return job.ended(Outcome.UNKNOWN, _may_have_happened(call, "This call"), failure, failure=failure)
+    finally:
+        job.is_over = True
 
 
 def _may_have_happened(call: ToolCall, what: str) -> ToolResult:
@@ -161,8 +171,8 @@ async def _denied(job: _Job) -> ToolResult | None:
     for authorise in (job.run.settings.authorise, job.tool.authorise):
         if authorise is None:
             continue
-        answer = authorise(job.context(), job.arguments)
-        if hasattr(answer, "__await__"):
+        answer = authorise(job.context(), apart(job.arguments))
+        if hasattr(type(answer), "__await__"):
             answer = await Await(answer)
         if answer is False:
             return ToolResult.error(f"The call of {job.call.name!r} was not allowed. It did not run.")
@@ -181,7 +191,7 @@ async def _attempts(job: _Job) -> Ended:
     run, tool, attempt = job.run, job.tool, 1
     doubt: BaseException | None = None  # why an earlier attempt may have happened
     while True:
-        context = None
+        job.attempt, context = attempt, None
         if tool.body.wants_context:
             deadline = None if tool.timeout is None else run.now() + tool.timeout
             context = job.context(attempt, deadline)
@@ -244,9 +254,11 @@ def may_stay_lazy(run: Run, tool: Tool) -> bool:
 async def shown(run: Run, execution: ToolExecution[Any]) -> tuple[ToolExecution[Any], BaseException | None]:
     """The execution with its result encoded, now that the model will read it; and what was wrong with that."""
     result, call = execution.result, execution.call
+    if isinstance(result.supplier, Careful):
+        result = replace(result, supplier=result.supplier.supplier)  # its failure is the handler's affair now
     try:
         _ = result.contents
-        return execution, None
+        return replace(execution, result=result), None
     except Exception as error:
         tool = run.settings.tools[call.name]
         job = _Job(run, tool, call, execution.key, execution.key, {}, entered=True)

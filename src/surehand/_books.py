@@ -27,7 +27,19 @@ from .messages import (
 from .policies import EarlyStart, ErrorContext, ErrorPolicy, Limits, UndoPolicy
 from .tools._tool import Decoding, Outcome, Parameters, Tool, ToolContext, ToolExecution, ToolResult, UndoOutcome
 
-__all__ = ["Hooks", "PastRun", "Round", "Run", "Settings", "UndoReport", "Unread", "read", "unshowable"]
+__all__ = [
+    "Careful",
+    "Hooks",
+    "PastRun",
+    "Round",
+    "Run",
+    "Settings",
+    "UndoReport",
+    "Unread",
+    "careful",
+    "read",
+    "unshowable",
+]
 
 
 def _ignore(_: Any) -> None:
@@ -76,6 +88,27 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False):
     max_result: int | None
 
 
+class Careful(Struct, frozen=True, eq=False):
+    """Asks a lazy result's supplier, and says in words what cannot be encoded: whoever reads it must not fail."""
+
+    call: ToolCall
+    value: Any
+    supplier: Callable[[], str | None]
+
+    def __call__(self) -> str | None:
+        try:
+            return self.supplier()
+        except Exception:
+            return unshowable(self.call, self.value).text
+
+
+def careful(result: ToolResult, call: ToolCall) -> ToolResult:
+    """The result of a call, safe to be read by anybody at any time."""
+    if result.is_encoded or result.supplier is None:
+        return result
+    return replace(result, supplier=Careful(call, result.value, result.supplier))
+
+
 class Unread(Struct, frozen=True, eq=False):
     """Stands among a run's messages for one whose result nobody has asked for yet (spec 5.2)."""
 
@@ -84,11 +117,8 @@ class Unread(Struct, frozen=True, eq=False):
 
     @property
     def message(self) -> ToolMessage:
-        """The message; what cannot be encoded is said in words, since the run is over and must not fail any more."""
-        try:
-            return self.execution.result.to_message(self.call)
-        except Exception:
-            return unshowable(self.call, self.execution.value).to_message(self.call)
+        """The message, made now."""
+        return self.execution.result.to_message(self.call)
 
 
 def read(messages: Sequence[Message | Unread]) -> tuple[Message, ...]:
@@ -270,6 +300,7 @@ class Run(Struct, eq=False, kw_only=True):
     empty_replies: int = 0
     unknown_calls: dict[tuple[str, str], str] = {}
     given_up: bool = False
+    is_over: bool = False  # whether the caller has its answer or its error
     interrupt: BaseException | None = None
     undo_reason: UndoReason = UndoReason.RUN_GIVEN_UP
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -345,7 +376,7 @@ class Run(Struct, eq=False, kw_only=True):
         *,
         attempt: int = 1,
         deadline: float | None = None,
-        report: Callable[[Any], None] = _ignore,
+        report: Callable[[Any], object] = _ignore,
     ) -> ToolContext[Any]:
         """What hooks and tools are told about a call."""
         return ToolContext(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ._attempt import Ended, gave_up, outcome_of, shown
-from ._books import Round, Run
+from ._books import Round, Run, careful
 from ._checks import checked_call
 from ._codec import canonical
 from ._effects import Await, unwrapped
@@ -40,7 +40,7 @@ async def execute(run: Run, round_: Round, slot: int) -> None:
         failure = unwrapped(raised)
         ended = Ended(Outcome.NOT_RUN, gave_up(call), error=failure, failure=failure)
     most = run.settings.max_result if ended.tool is None else ended.tool.max_result or run.settings.max_result
-    result = shortened(ended.result, most)
+    result = careful(shortened(ended.result, most), call)
     execution = ToolExecution(call, result, key, ended.outcome, started, run.now())
     execution, late, homeless = _enter(run, execution, ended)
     if homeless is not None:
@@ -91,7 +91,7 @@ async def _before(run: Run, context: ToolContext[Any], key: str) -> tuple[Ended 
     """Ask the hooks in turn; gives an end that they decide on, and the context of the call that is to be run."""
     for hook in run.hooks.before:
         answer = hook(context)
-        if hasattr(answer, "__await__"):
+        if hasattr(type(answer), "__await__"):
             answer = await Await(answer)
         if answer is None:
             continue
@@ -112,7 +112,7 @@ async def _after(run: Run, round_: Round, slot: int, execution: ToolExecution[An
     for hook in run.hooks.after:
         try:
             answer = hook(execution, context)
-            if hasattr(answer, "__await__"):
+            if hasattr(type(answer), "__await__"):
                 await Await(answer)
         except BaseException as raised:
             failure = unwrapped(raised)

@@ -17,6 +17,7 @@ __all__ = [
     "checked_response",
     "is_async",
     "is_async_callable",
+    "is_generator",
     "is_partial",
     "misfit",
     "plain_callable",
@@ -59,6 +60,17 @@ def call_of(instance: object) -> Any:
 def is_async_callable(function: Any) -> bool:
     """Whether calling it gives a coroutine."""
     return inspect.iscoroutinefunction(plain_callable(function))
+
+
+def is_generator(function: Any) -> bool:
+    """Whether calling it gives a generator of either colour, also through a decorator that says what it wraps."""
+    inner, seen = plain_callable(function), list[Any]()
+    while inner is not None and all(inner is not known for known in seen):
+        if inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner):
+            return True
+        seen.append(inner)
+        inner = getattr(inner, "__wrapped__", None)
+    return False
 
 
 def is_async(function: Any) -> bool:

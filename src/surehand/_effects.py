@@ -142,4 +142,4 @@ class Shielded(Effect[T], eq=False):
 async def told(function: Callable[..., Any], *args: Any) -> Any:
     """What a hook, handler or transformer answers; it runs in place, and is awaited if it is awaitable."""
     answer = function(*args)
-    return await Await(answer) if hasattr(answer, "__await__") else answer
+    return await Await(answer) if hasattr(type(answer), "__await__") else answer

@@ -63,6 +63,7 @@ def _why(run: Run) -> str:
 def attach(run: Run, failure: BaseException, notes: Sequence[str] = ()) -> None:
     """Add a note to the failure, and what ``report_of`` needs."""
     report = run.report()
+    run.is_over = True
     failure.__dict__[_RUN] = run
     with contextlib.suppress(Exception):  # a frozen exception takes no notes, which must not replace it
         if report.executions:

@@ -118,7 +118,7 @@ async def _ask(run: Run) -> ChatResponse:
     if run.settings.transform_request is not None:
         # The transformed request is sent and forgotten, so that edits do not pile up (spec 7.7.2).
         request = run.settings.transform_request(request, run.memory_id)
-        if hasattr(request, "__await__"):
+        if hasattr(type(request), "__await__"):
             request = await Await(request)
         if not isinstance(request, ChatRequest):  # pyright: ignore[reportUnnecessaryIsInstance]
             function = run.settings.transform_request

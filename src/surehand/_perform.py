@@ -250,7 +250,7 @@ def awaited(awaitable: Any) -> Any:
 
 def settled(value: Any) -> Any:
     """The value, or the result of the awaitable that it is, from blocking code."""
-    return awaited(value) if hasattr(value, "__await__") else value
+    return awaited(value) if hasattr(type(value), "__await__") else value
 
 
 def called(effect: RunBody) -> Any:

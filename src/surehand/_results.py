@@ -26,6 +26,7 @@ def delivered(run: Run, answer: Answer) -> RunResult[Any]:
     """The result of a run whose answer stands: from here on, no cancellation and no listener can stop it."""
     result: RunResult[Any] = RunResult(run, answer)
     run.ledger.close()
+    run.is_over = True
     if run.listening:
         try:
             run.emit(finished(run, answer))

@@ -204,7 +204,7 @@ class AsyncStream(_Handle[OutputT]):
             async with self:
                 async for event in self:
                     for answer in self._told(event):
-                        if hasattr(answer, "__await__"):
+                        if hasattr(type(answer), "__await__"):
                             await answer
         except Exception as error:
             self._failed(error)

@@ -8,43 +8,51 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from contextlib import aclosing, closing
 from io import IOBase
-from types import AsyncGeneratorType, GeneratorType
-from typing import Any, cast
+from types import GeneratorType
+from typing import Any, TypeAlias, cast
 
-__all__ = ["consumed", "consumed_later"]
+from ..errors import ToolExecutionError
+
+__all__ = ["Report", "consumed", "consumed_later"]
+
+Report: TypeAlias = Callable[[Any], object] | None
+"""Takes what is reported; ``False`` says that nobody waits for the call any more, so its generator is to be closed."""
 
 # What most bodies return: to see that it is no generator must cost nothing.
 _WHOLE = frozenset((str, int, float, bool, type(None), dict, list, tuple))
 _NOTHING: Any = object()
 
 
-def consumed(value: Any, report: Callable[[Any], None] | None) -> Any:
+def consumed(value: Any, report: Report) -> Any:
     """The value, or the last one of the generator that it is; an awaitable of that for an async generator.
 
     Every value before the last is reported as progress, when the next one is there: until then nobody knows that it
     was not the last. What a generator returns, if not ``None``, is the result, and then all it yielded is progress.
     Other iterators become lists, since they have no end of their own that could be closed.
     """
-    if value.__class__ in _WHOLE:
+    # By its type alone: a value may be a proxy whose attributes, and even whose class, cannot be looked at.
+    kind: type[Any] = type(value)
+    if kind in _WHOLE:
         return value
-    known: Any = value  # handed on instead of the value, whose type would be half-known in the branches
-    if isinstance(value, GeneratorType):
-        return _last_of(known, report)
-    if isinstance(value, AsyncGeneratorType) or (isinstance(value, AsyncIterator) and not hasattr(known, "__await__")):
-        return _last_of_async(known, report)
-    if isinstance(value, Iterator) and not isinstance(value, IOBase):
-        return list(known)
-    return known
+    if issubclass(kind, GeneratorType):
+        return _last_of(value, report)
+    if issubclass(kind, AsyncIterator) and not hasattr(kind, "__await__"):
+        return consumed_later(_last_of_async(value, report), report)
+    if issubclass(kind, Iterator) and not issubclass(kind, IOBase):
+        return list(value)
+    return consumed_later(value, report) if hasattr(kind, "__await__") else value
 
 
-async def consumed_later(value: Any, report: Callable[[Any], None] | None) -> Any:
+async def consumed_later(value: Any, report: Report) -> Any:
     """The same of what an awaitable gives, however often it has to be awaited."""
-    while hasattr(value, "__await__"):
-        value = consumed(await value, report)
-    return value
+    value = await value
+    if type(value) in _WHOLE:
+        return value
+    value = consumed(value, report)
+    return await value if hasattr(type(value), "__await__") else value
 
 
-def _last_of(items: Generator[Any, None, Any], report: Callable[[Any], None] | None) -> Any:
+def _last_of(items: Generator[Any, None, Any], report: Report) -> Any:
     last = _NOTHING
     with closing(items):
         while True:
@@ -52,25 +60,27 @@ def _last_of(items: Generator[Any, None, Any], report: Callable[[Any], None] | N
                 item = next(items)
             except StopIteration as stop:
                 if stop.value is None:
-                    return None if last is _NOTHING else last
-                _report(last, report)
-                return stop.value
-            _report(last, report)
+                    break
+                _tell(last, report)
+                last = stop.value
+                break
+            _tell(last, report)
             last = item
+    return None if last is _NOTHING else consumed(last, report)
 
 
-async def _last_of_async(items: AsyncIterator[Any], report: Callable[[Any], None] | None) -> Any:
+async def _last_of_async(items: AsyncIterator[Any], report: Report) -> Any:
     last = _NOTHING
     async with aclosing(cast(Any, items) if hasattr(items, "aclose") else _Closable()):
         async for item in items:
-            _report(last, report)
+            _tell(last, report)
             last = item
     return None if last is _NOTHING else last
 
 
-def _report(value: Any, report: Callable[[Any], None] | None) -> None:
-    if report is not None and value is not _NOTHING:
-        report(value)
+def _tell(value: Any, report: Report) -> None:
+    if value is not _NOTHING and report is not None and report(value) is False:
+        raise ToolExecutionError("nobody waits for this call any more, so its generator was closed")
 
 
 class _Closable:

@@ -11,7 +11,7 @@ from typing import Any
 
 from ._tool import Tool
 
-__all__ = ["for_body"]
+__all__ = ["apart", "for_body"]
 
 _FIXED = frozenset(
     (
@@ -29,14 +29,14 @@ def for_body(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
     """
     if tool.repeat == "safe" and not tool.retries and tool.undo is None:
         return arguments
-    for value in arguments.values():
-        if value.__class__ not in _FIXED and not isinstance(value, enum.Enum):
-            return _copied(arguments)
-    return arguments
+    if all(type(value) in _FIXED or isinstance(value, enum.Enum) for value in arguments.values()):
+        return arguments
+    return apart(arguments)
 
 
-def _copied(arguments: dict[str, Any]) -> dict[str, Any]:
+def apart(arguments: dict[str, Any]) -> dict[str, Any]:
+    """A copy that may be changed without anybody else seeing it."""
     try:
         return copy.deepcopy(arguments)
     except Exception:  # an object of the user's that cannot be copied is shared
-        return arguments
+        return arguments.copy()

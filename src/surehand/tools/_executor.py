@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from .._checks import is_async_callable
+from .._checks import is_async_callable, is_generator
 from .._codec import clean_text
 from ..errors import UserError
 from ..messages import ToolCall, ToolSpec
+from ._consume import consumed
 from ._json_exact import Rewritten, read_exact
 from ._json_schema_plain import property_names
 from ._json_text import NotJson, is_object
@@ -39,6 +40,7 @@ class ExecutorBody:
         self.executor = executor
         self.decode: Decoder = _decode_any if spec.parameters is None else _checking(spec.parameters, name)
         self._blocking, self._awaitable = _forms(executor, name)
+        self._is_generator = any(map(is_generator, (self._blocking, self._awaitable)))
         self._offload = bool(getattr(executor, "offload", True))
         self.encode: Callable[[Any], ToolResult] = make_encoder(name, MISSING)
         self.values = ValueCodec(MISSING)
@@ -65,8 +67,8 @@ class ExecutorBody:
 
     @property
     def is_generator(self) -> bool:
-        """Never: an executor gives one result, and reports progress through its context."""
-        return False
+        """Whether the executor is one."""
+        return self._is_generator
 
     @property
     def wants_context(self) -> bool:
@@ -77,12 +79,14 @@ class ExecutorBody:
         """What the executor gives; the awaitable form if it has no other."""
         form = self._awaitable if self._blocking is None else self._blocking
         assert form is not None
-        return form(*_given(arguments, context))
+        call, given = _given(arguments, context)
+        return consumed(form(call, given), given.report)
 
     def call_async(self, arguments: dict[str, Any], context: ToolContext[Any] | None) -> Awaitable[Any]:
         """The awaitable form."""
         assert self._awaitable is not None
-        awaitable: Awaitable[Any] = self._awaitable(*_given(arguments, context))
+        call, given = _given(arguments, context)
+        awaitable: Awaitable[Any] = consumed(self._awaitable(call, given), given.report)
         return awaitable
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
-from inspect import isasyncgenfunction, isgeneratorfunction
+from inspect import isasyncgenfunction
 from typing import Any
 
-from .._checks import is_async_callable, plain_callable
+from .._checks import is_async_callable, is_generator, plain_callable
 from ..errors import UserError
 from ..messages import ToolSpec
-from ._consume import consumed, consumed_later
+from ._consume import consumed
 from ._declare import default_name
 from ._decode import Decoder, make_decoder
 from ._docstring import read_docstring
@@ -46,14 +46,14 @@ class FunctionBody:
         # Attributes, not methods: one call less for each call of the tool.
         self.decode: Decoder = make_decoder(self.schema, name)
         plain = plain_callable(function)
-        self._is_generator = _any_wrapped(plain, lambda inner: isgeneratorfunction(inner) or isasyncgenfunction(inner))
+        self._is_generator = is_generator(function)
         returns = returned_type(signature.returns, is_generator=self._is_generator)
         self.encode: Callable[[Any], ToolResult] = make_encoder(name, returns, lazy=lazy)
         self.values = ValueCodec(returns)
         self._is_async = is_async_callable(plain) or isasyncgenfunction(plain)
-        # An async function that says what it gives is believed; another one may give what has to be awaited again.
-        self._may_hide = is_async_callable(plain) and (returns in (MISSING, Any) or is_stream(returns))
-        self._wants_context = bool(signature.injected) or self._is_generator
+        # A function that does not say what it gives may give a generator, which reports its progress to the context.
+        may_hide = returns in (MISSING, Any) or is_stream(returns)
+        self._wants_context = bool(signature.injected) or self._is_generator or may_hide
         self._is_direct = not signature.injected and not _has_positional_only(signature)
 
     @property
@@ -88,9 +88,9 @@ class FunctionBody:
 
     def call(self, arguments: dict[str, Any], context: ToolContext[Any] | None) -> Any:
         """What the function returns; a generator is consumed, so that what it does happens here."""
-        report = None if context is None else context.progress
+        report = None if context is None else context.report
         if self._is_direct:
-            return self._consumed(self.function(**arguments), report)
+            return consumed(self.function(**arguments), report)
         positional: list[Any] = []
         named: dict[str, Any] = {}
         for parameter in self.signature.parameters:
@@ -104,10 +104,7 @@ class FunctionBody:
                 positional.append(value)
             else:
                 named[parameter.name] = value
-        return self._consumed(self.function(*positional, **named), report)
-
-    def _consumed(self, value: Any, report: Callable[[Any], None] | None) -> Any:
-        return consumed_later(value, report) if self._may_hide else consumed(value, report)
+        return consumed(self.function(*positional, **named), report)
 
     def call_async(self, arguments: dict[str, Any], context: ToolContext[Any] | None) -> Awaitable[Any]:
         """The same as ``call``, for functions whose ``is_async`` is true."""
@@ -117,17 +114,6 @@ class FunctionBody:
 
 def _has_positional_only(signature: Signature) -> bool:
     return any(parameter.positional_only for parameter in signature.parameters)
-
-
-def _any_wrapped(function: Any, is_so: Callable[[Any], bool]) -> bool:
-    """Whether it is so of the function, or of what a decorator around it says that it wraps."""
-    seen: list[Any] = []
-    while function is not None and function not in seen:
-        if is_so(function):
-            return True
-        seen.append(function)
-        function = getattr(function, "__wrapped__", None)
-    return False
 
 
 # ---------------------------------------------------------------- tools

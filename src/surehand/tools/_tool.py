@@ -262,7 +262,7 @@ class ToolContext(Struct, Generic[DepsT], frozen=True, kw_only=True, eq=False):
     idempotency_key: str
     attempt: int = 1
     deadline: float | None = None
-    report: Callable[[Any], None] = _ignore
+    report: Callable[[Any], object] = _ignore
 
     def progress(self, value: Any) -> None:
         """Tell listeners how far the tool is, as a ``ToolProgress`` event; the value may be anything."""
