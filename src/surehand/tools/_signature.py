@@ -236,6 +236,11 @@ def _check_is_type(hint: Any, what: str, label: str) -> None:
         raise UserError(f"{label}: {what} is annotated {hint!r}, which is no type; name a type, such as list[int]")
 
 
+def _mark_of(hint: Any) -> Any:
+    # As something unknown: the checkers believe that ``get_origin`` gives a few things only, and none of those.
+    return get_origin(hint)
+
+
 def _unpacked(kind: Any, what: str, scope: _Scope) -> list[Parameter]:
     """The keys of ``**kwargs: Unpack[TypedDict]`` as parameters of their own."""
     fields: Any = get_origin(kind) or kind
@@ -251,7 +256,7 @@ def _unpacked(kind: Any, what: str, scope: _Scope) -> list[Parameter]:
     found: list[Parameter] = []
     for name, hint in hints.items():
         is_required = name in fields.__required_keys__
-        while (mark := get_origin(hint)) in _FOR_KEYS:
+        while (mark := _mark_of(hint)) in _FOR_KEYS:
             is_required = mark is Required or (mark is not NotRequired and is_required)
             hint = get_args(hint)[0]
         hint = substituted(hint, {**scope.values, **values})
