@@ -185,6 +185,12 @@ def test_every_draft_is_known_with_local_references_and_recursion(draft: str, mo
 REFERENCES: dict[str, dict[str, Any]] = {
     "a name of its own": {"$id": "https://ex.org/t", "properties": {"x": {"$ref": "https://ex.org/t#/$defs/n"}}},
     "an anchor": {"properties": {"x": {"$ref": "#here"}}},
+    "a relative name": {"$id": "tool", "properties": {"x": {"$ref": "tool#/$defs/n"}}},
+    "a name from the top": {"$id": "/tool", "properties": {"x": {"$ref": "#/$defs/n"}}},
+    "a name in a folder": {"$id": "schemas/tool.json", "properties": {"x": {"$ref": "tool.json#/$defs/n"}}},
+    "an embedded relative name": {
+        "properties": {"x": {"$id": "sub", "anyOf": [{"$ref": "#/$defs/n"}], "$defs": {"n": {"type": "integer"}}}}
+    },
     "a name with a space": {"properties": {"x": {"$ref": "#/$defs/a b"}}},
     "an escaped name": {"properties": {"x": {"$ref": "#/$defs/c~1d~0%25"}}},
     "through another": {"properties": {"x": {"$ref": "#/$defs/other"}}},
@@ -412,6 +418,12 @@ SAID: dict[str, tuple[dict[str, Any], Any, str]] = {
         one({"not": {"anyOf": [INTEGER]}}),
         {"x": 1},
         'x: expected something else than what fits {"anyOf":[{"type":"integer"}]}, received the number 1',
+    ),
+    "the name of a property": (
+        one({"propertyNames": {"anyOf": [{"maxLength": 1}, {"$ref": "#/$defs/no"}]}, "minProperties": 1})
+        | {"$defs": {"no": {"enum": ["no"]}}},
+        {"x": {"yes": 1}},
+        'x: expected other property names than "yes", received an object with "yes"',
     ),
     "dependent": (one(INTEGER, dependentRequired={"x": ["y"]}), {"x": 1}, "y: missing"),
     "under a condition": (
@@ -714,7 +726,7 @@ def test_many_broken_places_are_repaired_or_refused_in_one_go(monkeypatch: pytes
         assert len(refusal(schema, {"x": ["a"] * 3000})) <= 1000
     monkeypatch.setattr(_json_schema_check, "_MOST", 500)
     assert refusal(plain, {"x": ["1"] * 800}).startswith(
-        "The arguments of 't' were refused: they could not be checked: they are too complex"
+        "The arguments of 't' were refused: too much is wrong at once, or they are nested too deeply"
     )
 
 
@@ -758,7 +770,8 @@ def test_a_failing_validator_refuses_the_call(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(_json_schema_decode, "SchemaCheck", Panicking)
     assert refusal(one(INTEGER), {"x": 1}) == (
-        "The arguments of 't' were refused: they could not be checked: PanicException: inside"
+        "The arguments of 't' were refused: "
+        "checking them against the schema of the tool failed; they may be right nonetheless."
     )
 
 

@@ -24,7 +24,7 @@ __all__ = ["UNCHECKED", "Failure", "SchemaCheck", "TooMuch", "value_at"]
 
 UNCHECKED = "pattern (unchecked)"  # the keyword of a failure to tell whether a text matches
 
-_ROOT = "surehand:schema"
+_ROOT = "surehand://schema/"  # with a path, so that what a schema calls itself by a relative address resolves
 _AT = "surehand:at"
 _REF = "surehand:ref"
 # A pattern may try that many ways per text; then the text counts as one that cannot be checked.

@@ -46,7 +46,7 @@ def make_schema_decoder(schema: Mapping[str, Any], tool: str) -> Decoder:
         except BaseException as error:
             if not _is_of_the_validator(error):
                 raise
-            raise ToolArgumentsError(refused(tool, f"they could not be checked: {_reason(error)}")) from error
+            raise ToolArgumentsError(refused(tool, _reason(error))) from error
 
     return decode
 
@@ -58,8 +58,9 @@ def _is_of_the_validator(error: BaseException) -> bool:
 
 def _reason(error: BaseException) -> str:
     if isinstance(error, (TooMuch, RecursionError)):
-        return "they are too complex, or nested too deeply"
-    return f"{type(error).__name__}: {error}"
+        return "too much is wrong at once, or they are nested too deeply; send less in one call."
+    # What a library says about its own trouble is no help to a model; the error itself is the cause of the refusal.
+    return "checking them against the schema of the tool failed; they may be right nonetheless."
 
 
 class _SlowDecoder:

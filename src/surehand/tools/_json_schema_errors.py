@@ -171,7 +171,7 @@ _SAID: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "contains": lambda detail: (
         "expected other items: not as many as must be, or more than may be, are of a certain kind"
     ),
-    "propertyNames": lambda detail: f"expected other property names: {detail['error'].message}",
+    "propertyNames": lambda detail: f"expected other property names than {_short_json(detail['error'].instance)}",
     "falseSchema": lambda detail: "expected nothing at this place",
     "not": lambda detail: f"expected something else than what fits {_short_json(detail['schema'])}",
     UNCHECKED: lambda detail: "expected a text that can be checked against the pattern; this one takes too many steps",
