@@ -608,6 +608,46 @@ def test_of_several_alternatives_the_one_with_the_fewest_changes_is_taken() -> N
     )
 
 
+TEXTS = {"type": "array", "items": TEXT}
+
+
+@pytest.mark.parametrize("way", ["anyOf", "oneOf"])
+@pytest.mark.parametrize("is_text_first", [True, False])
+@pytest.mark.parametrize(
+    ("other", "sent", "after"),
+    [
+        (TEXTS, [12, "bug"], ["12", "bug"]),
+        (one(INTEGER), {"x": "5"}, {"x": 5}),
+        ({"$ref": "#/$defs/texts"}, [[1]], ["[1]"]),
+    ],
+)
+def test_of_several_alternatives_one_of_the_type_that_was_sent_is_taken(
+    way: str, is_text_first: bool, other: Any, sent: Any, after: Any
+) -> None:
+    schema = one({way: [TEXT, other] if is_text_first else [other, TEXT]}) | {"$defs": {"texts": TEXTS}}
+    assert decoded(schema, {"x": sent})[0] == {"x": after}
+
+
+PAIR = {"type": "object", "properties": {"l": INTEGER, "r": INTEGER}, "required": ["l", "r"]}
+LEFT = {"type": "object", "properties": {"l": INTEGER}, "required": ["l"]}
+
+
+@pytest.mark.parametrize("wrapped", [lambda schema: schema, lambda schema: one({"type": "array", "items": schema})])
+@pytest.mark.parametrize("options", [[PAIR, LEFT], [LEFT, PAIR], [LEFT, {"allOf": [{"$ref": "#/$defs/pair"}]}]])
+def test_of_several_alternatives_the_one_that_declares_more_of_what_was_sent_is_taken(
+    wrapped: Any, options: list[Any]
+) -> None:
+    schema = one({"anyOf": [wrapped(option) for option in options]}) | {"$defs": {"pair": PAIR}}
+    is_deep = wrapped(PAIR) is not PAIR
+    sent, after = {"l": "1", "r": "2"}, {"l": 1, "r": 2}
+    expected = {"x": {"x": [after]}} if is_deep else {"x": after}
+    assert decoded(schema, {"x": {"x": [sent]}} if is_deep else {"x": sent})[0] == expected
+    only_left = {"l": "1", "r": "two"}
+    assert decoded(schema, {"x": {"x": [only_left]}} if is_deep else {"x": only_left})[0] == (
+        {"x": {"x": [{"l": 1, "r": "two"}]}} if is_deep else {"x": {"l": 1, "r": "two"}}
+    )
+
+
 def test_of_one_of_several_only_a_repair_that_leaves_one_is_taken() -> None:
     schema = one({"oneOf": [{"type": "number"}, INTEGER, {"type": "null"}]})
     assert problems(schema, {"x": "7"}) == (

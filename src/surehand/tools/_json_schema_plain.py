@@ -14,7 +14,7 @@ from ..errors import UserError
 from ._json_text import is_array, is_object
 from ._problems import Path, show_path
 
-__all__ = ["every_schema", "plain_schema", "pointer_to", "property_names", "with_sound_references"]
+__all__ = ["every_schema", "part_of", "plain_schema", "pointer_to", "property_names", "with_sound_references"]
 
 _DEPTH = 200
 _IN_REFERENCES = "#/%~!$&'()*+,;=:@?"
@@ -114,9 +114,20 @@ def property_names(schema: Mapping[str, Any]) -> list[str]:
 
 def _referred(schema: Mapping[str, Any], reference: Any) -> Any:
     """What a reference like ``#/$defs/x`` leads to; nothing for another kind of reference."""
-    if not isinstance(reference, str) or not reference.startswith("#/"):
+    return part_of(schema, reference[1:]) if isinstance(reference, str) and reference.startswith("#") else None
+
+
+def part_of(schema: Mapping[str, Any], pointer: str) -> Any:
+    """What a pointer as ``pointer_to`` gives leads to; nothing if it leads nowhere, or is the name of an anchor."""
+    if pointer and not pointer.startswith("/"):
         return None
     node: Any = schema
-    for step in unquote(reference[2:]).split("/"):
-        node = node.get(step.replace("~1", "/").replace("~0", "~")) if _is_mapping(node) else None
+    for step in unquote(pointer).split("/")[1:]:
+        name = step.replace("~1", "/").replace("~0", "~")
+        if _is_mapping(node):
+            node = node.get(name)
+        elif _is_sequence(node):
+            node = node[int(name)] if name.isdecimal() and int(name) < len(node) else None
+        else:
+            return None
     return node

@@ -1,6 +1,7 @@
 """Finds the valid arguments from which only stringification separates what a model sent (spec 4.2, 4.3).
 
-Only what does not fit is changed. Of alternatives that can be reached, the one with the fewest changes is taken.
+Only what does not fit is changed. Of alternatives that can be reached, one of the JSON type that was sent is taken
+before others, then the one that declares most of the names that were sent, then the one with the fewest changes.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 
 from ._json_exact import read_exact, write_json
 from ._json_schema_check import Failure, SchemaCheck, TooMuch, value_at
+from ._json_schema_near import DeclaredNames, kind_of
 from ._json_text import NotJson, is_array, is_number_text, is_object
 from ._places import NOTHING, Written, changed
 from ._problems import Path, show_path
@@ -62,6 +64,10 @@ class _Search:
     steps: int = 0
     known: dict[tuple[Path, int, str], Mended] = field(default_factory=dict[tuple[Path, int, str], Mended])
     kept: list[Any] = field(default_factory=list[Any])  # what is known by identity must not make room for others
+    names: DeclaredNames = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.names = DeclaredNames(self.check.schema)
 
     def mended(self, value: Any, pointer: str, path: Path) -> Mended:
         """The value, which is at that place, made to fit that part of the schema."""
@@ -116,18 +122,25 @@ class _Search:
         return None
 
     def _nearest(self, value: Any, failure: Failure, path: Path) -> Mended | None:
-        """The alternative that takes the fewest changes; none if two are as near and differ only in case."""
+        """The nearest alternative that can be reached; none if two are as near and differ only in case."""
         self._count(len(failure.branches))
-        found = [self.mended(value, branch, path) for branch in failure.branches]
-        reached = sorted((each for each in found if each.is_valid and each.repairs), key=lambda each: len(each.repairs))
-        if failure.keyword == "oneOf":
-            reached = [each for each in reached if self._fitting(each.value, failure) == 1]
+        reached: list[tuple[tuple[bool, int, int], Mended]] = []
+        for branch in failure.branches:
+            each = self.mended(value, branch, path)
+            is_reached = each.is_valid and each.value is not value
+            if is_reached and (failure.keyword == "anyOf" or self._fitting(each.value, failure) == 1):
+                reached.append((self._rank(value, each, branch), each))
         if not reached:
             return None
-        nearest = [each for each in reached if len(each.repairs) == len(reached[0].repairs)]
+        least = min(rank for rank, _ in reached)
+        nearest = [each for rank, each in reached if rank == least]
         folded = {each.value for each in nearest if isinstance(each.value, str)}
         is_doubtful = isinstance(value, str) and len(folded) > 1
         return None if is_doubtful else nearest[0]
+
+    def _rank(self, value: Any, found: Mended, branch: str) -> tuple[bool, int, int]:
+        is_of_another_kind = kind_of(found.value) != kind_of(value)
+        return is_of_another_kind, -self.names.count(found.value, branch), len(found.repairs)
 
     def _fitting(self, value: Any, failure: Failure) -> int:
         return sum(self.check.fits(value, branch) for branch in failure.branches)
