@@ -449,7 +449,7 @@ class Proxy:
         raise RuntimeError(f"working outside of a request: {name}")
 
     @property
-    def __class__(self) -> Any:
+    def __class__(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         raise RuntimeError("working outside of a request")
 
 

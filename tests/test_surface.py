@@ -28,7 +28,7 @@ every_module = pytest.mark.parametrize("module", FILES)
 # The layers, lowest first. A name stands for the module and everything below it that has no entry of its own.
 LAYERS = (
     ("messages", "contents", "errors", "_codec", "_checks"),
-    ("events", "_effects", "policies", "_ledger", "_cancel", "_books", "tools"),
+    ("events", "_effects", "policies", "_ledger", "_cancel", "_reading", "_books", "tools"),
     ("_loop", "_call", "_attempt", "_giveup", "_undoing", "_schedule"),
     ("_colour", "_interrupts", "_outbox", "_drive", "_pieces", "_perform", "_aperform", "_supervise", "models._base"),
     ("models", "memory", "durable", "mcp", "telemetry"),

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from ._attempt import Interrupted
 from ._books import Run
-from ._checks import is_async_callable
+from ._checks import is_async_callable, is_awaitable
 from ._colour import contained, from_thread, outcome_of, pool
 from ._drive import adrive, drive, exhaust
 from ._effects import (
@@ -179,7 +179,7 @@ class Awaiting(Performer):
                 value = called(effect)
             else:
                 value = await self._on_a_thread(effect)
-            return await value if hasattr(type(value), "__await__") else value
+            return await value if is_awaitable(value) else value
         except asyncio.CancelledError as error:
             if _uncancel():
                 self._run.token.cancel()
@@ -243,7 +243,7 @@ class Awaiting(Performer):
         if not done:
             raise ToolTimeout(f"tool {effect.tool.name!r} did not finish within its timeout of {timeout} s")
         value = outcome_of(watched)
-        return await value if hasattr(type(value), "__await__") else value
+        return await value if is_awaitable(value) else value
 
     def _watch(self, future: Any, effect: RunBody) -> None:
         """See to the outcome of a body that its call no longer waits for."""
@@ -295,7 +295,7 @@ class Awaiting(Performer):
         if task.cancelled():
             raise ToolTimeout(f"undoing {name!r} was interrupted; it may have happened")
         value = outcome_of(task)
-        if hasattr(type(value), "__await__"):
+        if is_awaitable(value):
             await self._finish_undo(self._loop.create_task(contained(value)), name, timeout)
 
     # ------------------------------------------------------------ the rest
@@ -307,7 +307,7 @@ class Awaiting(Performer):
         if is_async_callable(effect.function):
             return await effect.function(*effect.args)
         value = await from_thread(pool().submit(effect.function, *effect.args))
-        return await value if hasattr(type(value), "__await__") else value
+        return await value if is_awaitable(value) else value
 
     async def _use_memory(self, effect: UseMemory) -> Any:
         memory, operation = effect.memory, effect.operation
@@ -322,7 +322,7 @@ class Awaiting(Performer):
                 "give it one, or use run() or stream()"
             )
         value = await from_thread(pool().submit(getattr(memory, operation), *effect.args))
-        return await value if hasattr(type(value), "__await__") else value
+        return await value if is_awaitable(value) else value
 
     performers: ClassVar[Mapping[type[Effect[Any]], Callable[[Any, Any], Awaitable[Any]]]] = {
         CallModel: _call_model,
@@ -361,4 +361,4 @@ def _uncancel() -> bool:
 
 
 async def _settled(value: Any) -> Any:
-    return await value if hasattr(type(value), "__await__") else value
+    return await value if is_awaitable(value) else value

@@ -11,10 +11,12 @@ from typing import Any, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ._books import Careful, Run, unshowable
+from ._books import Run
+from ._checks import is_awaitable
 from ._codec import canonical
 from ._effects import Await, Core, Offload, RunBody, StreamBody, Thrown, told, unwrapped
 from ._ledger import Entry
+from ._reading import Careful, unshowable
 from ._undoing import quietly, undo_late
 from .errors import (
     AsyncNotSupportedError,
@@ -172,7 +174,7 @@ async def _denied(job: _Job) -> ToolResult | None:
         if authorise is None:
             continue
         answer = authorise(job.context(), apart(job.arguments))
-        if hasattr(type(answer), "__await__"):
+        if is_awaitable(answer):
             answer = await Await(answer)
         if answer is False:
             return ToolResult.error(f"The call of {job.call.name!r} was not allowed. It did not run.")

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from ._cancel import CancelToken
 from ._ledger import Ledger
+from ._reading import Unread, read
 from .errors import RunCancelled
 from .events import Event, UndoReason
 from .messages import (
@@ -20,7 +21,6 @@ from .messages import (
     Message,
     SystemMessage,
     ToolCall,
-    ToolMessage,
     ToolSpec,
     Usage,
 )
@@ -86,51 +86,6 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False):
     on_tool_error: Callable[[ToolContext[Any]], Any] | None
     decoding: Decoding
     max_result: int | None
-
-
-class Careful(Struct, frozen=True, eq=False):
-    """Asks a lazy result's supplier, and says in words what cannot be encoded: whoever reads it must not fail."""
-
-    call: ToolCall
-    value: Any
-    supplier: Callable[[], str | None]
-
-    def __call__(self) -> str | None:
-        try:
-            return self.supplier()
-        except Exception:
-            return unshowable(self.call, self.value).text
-
-
-def careful(result: ToolResult, call: ToolCall) -> ToolResult:
-    """The result of a call, safe to be read by anybody at any time."""
-    if result.is_encoded or result.supplier is None:
-        return result
-    return replace(result, supplier=Careful(call, result.value, result.supplier))
-
-
-class Unread(Struct, frozen=True, eq=False):
-    """Stands among a run's messages for one whose result nobody has asked for yet (spec 5.2)."""
-
-    execution: ToolExecution[Any]
-    call: ToolCall
-
-    @property
-    def message(self) -> ToolMessage:
-        """The message, made now."""
-        return self.execution.result.to_message(self.call)
-
-
-def read(messages: Sequence[Message | Unread]) -> tuple[Message, ...]:
-    """The messages, each of them encoded."""
-    return tuple(entry.message if isinstance(entry, Unread) else entry for entry in messages)
-
-
-def unshowable(call: ToolCall, value: Any) -> ToolResult:
-    """For a value that cannot be encoded: the effect is real, so the call stays done and can be undone."""
-    what = f"{type(value).__name__} cannot be encoded"
-    text = f"Tool {call.name!r} did run, but its result cannot be shown: {what}. Do not repeat the call."
-    return replace(ToolResult.error(text), value=value)
 
 
 class UndoReport:

@@ -8,11 +8,12 @@ from __future__ import annotations
 from typing import Any
 
 from ._attempt import Ended, gave_up, outcome_of, shown
-from ._books import Round, Run, careful
-from ._checks import checked_call
+from ._books import Round, Run
+from ._checks import checked_call, is_awaitable
 from ._codec import canonical
 from ._effects import Await, unwrapped
 from ._ledger import Entry
+from ._reading import careful
 from ._undoing import undo_late
 from .errors import UserError
 from .events import ToolFinished
@@ -91,7 +92,7 @@ async def _before(run: Run, context: ToolContext[Any], key: str) -> tuple[Ended 
     """Ask the hooks in turn; gives an end that they decide on, and the context of the call that is to be run."""
     for hook in run.hooks.before:
         answer = hook(context)
-        if hasattr(type(answer), "__await__"):
+        if is_awaitable(answer):
             answer = await Await(answer)
         if answer is None:
             continue
@@ -112,7 +113,7 @@ async def _after(run: Run, round_: Round, slot: int, execution: ToolExecution[An
     for hook in run.hooks.after:
         try:
             answer = hook(execution, context)
-            if hasattr(type(answer), "__await__"):
+            if is_awaitable(answer):
                 await Await(answer)
         except BaseException as raised:
             failure = unwrapped(raised)

@@ -17,6 +17,7 @@ __all__ = [
     "checked_response",
     "is_async",
     "is_async_callable",
+    "is_awaitable",
     "is_generator",
     "is_partial",
     "misfit",
@@ -55,6 +56,11 @@ def plain_callable(function: Any) -> Any:
 def call_of(instance: object) -> Any:
     """The ``__call__`` of an object's type, or the object itself if it has none."""
     return getattr(type(instance), "__call__", instance)  # noqa: B004  (not to see whether it can be called)
+
+
+def is_awaitable(value: object) -> bool:
+    """Whether it can be awaited, by its type alone: a proxy may raise whatever attribute of it is looked at."""
+    return hasattr(type(value), "__await__")
 
 
 def is_async_callable(function: Any) -> bool:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from msgspec import Struct
 
+from ._checks import is_awaitable
 from .messages import ChatRequest, ChatResponse, ToolCall
 
 if TYPE_CHECKING:
@@ -142,4 +143,4 @@ class Shielded(Effect[T], eq=False):
 async def told(function: Callable[..., Any], *args: Any) -> Any:
     """What a hook, handler or transformer answers; it runs in place, and is awaited if it is awaitable."""
     answer = function(*args)
-    return await Await(answer) if hasattr(type(answer), "__await__") else answer
+    return await Await(answer) if is_awaitable(answer) else answer

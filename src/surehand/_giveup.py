@@ -9,9 +9,10 @@ import contextlib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ._books import PastRun, Round, Run, Unread, read
+from ._books import PastRun, Round, Run
 from ._effects import Drain, UseMemory
 from ._ledger import Entry
+from ._reading import Unread, read
 from ._undoing import undo_entry
 from .events import Event, RunCancelledEvent, RunFailed, ToolExecuted, ToolUndone, UndoReason
 from .messages import Message, TextContent, ToolMessage

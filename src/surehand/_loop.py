@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from ._attempt import Interrupted
 from ._books import Round, Run
 from ._call import encode_rest, execute
-from ._checks import checked_call, checked_response
+from ._checks import checked_call, checked_response, is_awaitable
 from ._effects import Await, CallModel, Core, RunTools, Shielded, UseMemory, told, unwrapped
 from ._giveup import book_round, give_up, save, undo_all, undo_some
 from .errors import (
@@ -118,7 +118,7 @@ async def _ask(run: Run) -> ChatResponse:
     if run.settings.transform_request is not None:
         # The transformed request is sent and forgotten, so that edits do not pile up (spec 7.7.2).
         request = run.settings.transform_request(request, run.memory_id)
-        if hasattr(type(request), "__await__"):
+        if is_awaitable(request):
             request = await Await(request)
         if not isinstance(request, ChatRequest):  # pyright: ignore[reportUnnecessaryIsInstance]
             function = run.settings.transform_request

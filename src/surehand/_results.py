@@ -8,9 +8,10 @@ from typing import Any, Generic, cast
 
 from typing_extensions import TypeVar
 
-from ._books import Run, UndoReport, read
+from ._books import Run, UndoReport
 from ._giveup import run_of
 from ._loop import Answer, finished
+from ._reading import read
 from .errors import UserError
 from .messages import ChatResponse, FinishReason, Message, Usage
 from .tools._tool import ToolExecution

@@ -12,6 +12,7 @@ from typing_extensions import TypeVar
 from ._aperform import Awaiting
 from ._books import Run, UndoReport
 from ._callbacks import Callbacks
+from ._checks import is_awaitable
 from ._drive import drive
 from ._loop import Answer, run_loop
 from ._perform import Blocking, abandoned, settled
@@ -204,7 +205,7 @@ class AsyncStream(_Handle[OutputT]):
             async with self:
                 async for event in self:
                     for answer in self._told(event):
-                        if hasattr(type(answer), "__await__"):
+                        if is_awaitable(answer):
                             await answer
         except Exception as error:
             self._failed(error)

@@ -11,6 +11,7 @@ from io import IOBase
 from types import GeneratorType
 from typing import Any, TypeAlias, cast
 
+from .._checks import is_awaitable
 from ..errors import ToolExecutionError
 
 __all__ = ["Report", "consumed", "consumed_later"]
@@ -31,25 +32,29 @@ def consumed(value: Any, report: Report) -> Any:
     Other iterators become lists, since they have no end of their own that could be closed.
     """
     # By its type alone: a value may be a proxy whose attributes, and even whose class, cannot be looked at.
-    kind: type[Any] = type(value)
+    kind = _kind_of(value)
     if kind in _WHOLE:
         return value
     if issubclass(kind, GeneratorType):
         return _last_of(value, report)
-    if issubclass(kind, AsyncIterator) and not hasattr(kind, "__await__"):
+    if issubclass(kind, AsyncIterator) and not is_awaitable(value):
         return consumed_later(_last_of_async(value, report), report)
     if issubclass(kind, Iterator) and not issubclass(kind, IOBase):
         return list(value)
-    return consumed_later(value, report) if hasattr(kind, "__await__") else value
+    return consumed_later(value, report) if is_awaitable(value) else value
 
 
 async def consumed_later(value: Any, report: Report) -> Any:
     """The same of what an awaitable gives, however often it has to be awaited."""
     value = await value
-    if type(value) in _WHOLE:
+    if _kind_of(value) in _WHOLE:
         return value
     value = consumed(value, report)
-    return await value if hasattr(type(value), "__await__") else value
+    return await value if is_awaitable(value) else value
+
+
+def _kind_of(value: object) -> type[Any]:
+    return type(value)
 
 
 def _last_of(items: Generator[Any, None, Any], report: Report) -> Any:
