@@ -28,17 +28,12 @@ from .policies import EarlyStart, ErrorContext, ErrorPolicy, Limits, UndoPolicy
 from .tools._tool import Decoding, Outcome, Parameters, Tool, ToolContext, ToolExecution, ToolResult, UndoOutcome
 
 __all__ = [
-    "Careful",
     "Hooks",
     "PastRun",
     "Round",
     "Run",
     "Settings",
     "UndoReport",
-    "Unread",
-    "careful",
-    "read",
-    "unshowable",
 ]
 
 
