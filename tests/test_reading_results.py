@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from typing import Any
 
 import pytest
@@ -9,6 +11,7 @@ import pytest
 from surehand import (
     Agent,
     ErrorPolicy,
+    Event,
     MessageWindow,
     Outcome,
     ReturnBehavior,
@@ -26,7 +29,7 @@ from surehand import (
 from surehand.messages import ImageContent
 from surehand.testing import ScriptedModel, call, say
 
-from .modes import ALL_MODES, Mode, ask
+from .modes import ALL_MODES, IN_SEQUENCE, Mode, ask
 
 IMMEDIATE, IF_LAST = ReturnBehavior.IMMEDIATE, ReturnBehavior.IMMEDIATE_IF_LAST
 NOTE = "\n[Cut here: these are the first 10 of {} characters. Ask for less, or for a smaller part.]"
@@ -268,3 +271,40 @@ def test_whoever_reads_a_result_that_cannot_be_encoded_does_not_fail(mode: Mode)
     assert read_by_hook == [SENTENCE]
     assert [event.execution.result.text for event in ended.of(ToolFinished)] == [SENTENCE]
     assert [(m.text, m.is_error) for m in ended.messages if isinstance(m, ToolMessage)] == [(SENTENCE, False)]
+
+
+@pytest.mark.parametrize("mode", IN_SEQUENCE, ids=str)
+def test_what_comes_late_is_bounded_too(mode: Mode) -> None:
+    leave, known = threading.Event(), threading.Event()
+
+    @tool(timeout=0.05)
+    def slow() -> str:
+        leave.wait(10)
+        return "0123456789abc"
+
+    def listen(event: Event) -> None:
+        if isinstance(event, ToolFinished) and event.late:
+            late.append(event.execution.result.text)
+            known.set()
+
+    late: list[str] = []
+    agent = Agent(ScriptedModel([ask(call("slow")), say("done")]), tools=[slow], max_result=10, listeners=[listen])
+
+    async def arun() -> None:
+        await agent.arun("Go")
+        leave.set()
+        await asyncio.to_thread(known.wait, 10)
+
+    if mode.is_async:
+        asyncio.run(arun())
+    else:
+        agent.run("Go")
+        leave.set()
+        assert known.wait(10)
+    assert late == ["0123456789" + NOTE.format(13)]
+
+
+@pytest.mark.parametrize("mode", ALL_MODES, ids=str)
+def test_what_a_handler_says_of_a_value_is_bounded_too(mode: Mode) -> None:
+    ended = play(mode, Counted(fails=True), "other", on_error=lambda error, context: "0123456789abc", max_result=10)
+    assert ended.results[0] == ("fetch", "0123456789" + NOTE.format(13), True)

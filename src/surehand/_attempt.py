@@ -16,7 +16,7 @@ from ._checks import is_awaitable
 from ._codec import canonical
 from ._effects import Await, Core, Offload, RunBody, StreamBody, Thrown, told, unwrapped
 from ._ledger import Entry
-from ._reading import Careful, unshowable
+from ._reading import Careful, careful, unshowable
 from ._undoing import quietly, undo_late
 from .errors import (
     AsyncNotSupportedError,
@@ -31,6 +31,7 @@ from .events import ArgumentRepaired, ToolFinished, ToolProgress, ToolStarted
 from .messages import ToolCall, ToolMessage
 from .policies import ErrorHandler, tell_safely
 from .tools._copies import apart, for_body
+from .tools._shorten import shortened
 from .tools._tool import (
     Absent,
     Happened,
@@ -44,7 +45,7 @@ from .tools._tool import (
     Unknown,
 )
 
-__all__ = ["Ended", "Interrupted", "gave_up", "may_stay_lazy", "outcome_of", "shown"]
+__all__ = ["Ended", "Interrupted", "gave_up", "outcome_of", "readable", "shown"]
 
 
 class Interrupted(BaseException):
@@ -241,16 +242,22 @@ def _may_retry(tool: Tool, error: BaseException) -> bool:
 def _done(job: _Job, value: Any) -> Ended:
     try:
         result = job.tool.body.encode(value)
-        if not (result.is_encoded or may_stay_lazy(job.run, job.tool)):
+        if not (result.is_encoded or _may_stay_lazy(job.run, job.tool)):
             _ = result.contents  # whatever is wrong with it has to show here
         return job.ended(Outcome.DONE, result)
     except Exception as error:
         return job.ended(Outcome.DONE, unshowable(job.call, value), error)
 
 
-def may_stay_lazy(run: Run, tool: Tool) -> bool:
+def _may_stay_lazy(run: Run, tool: Tool) -> bool:
     """Whether nobody may ever read the result: its tool can end the run, and no memory keeps it (spec 5.2)."""
     return tool.returns is ReturnBehavior.IMMEDIATE and run.memory is None
+
+
+def readable(run: Run, tool: Tool | None, call: ToolCall, result: ToolResult) -> ToolResult:
+    """The result as it enters the books: no longer than may be, and safe to be read by anybody."""
+    most = run.settings.max_result if tool is None else tool.max_result or run.settings.max_result
+    return careful(shortened(result, most), call)
 
 
 async def shown(run: Run, execution: ToolExecution[Any]) -> tuple[ToolExecution[Any], BaseException | None]:
@@ -265,7 +272,7 @@ async def shown(run: Run, execution: ToolExecution[Any]) -> tuple[ToolExecution[
         tool = run.settings.tools[call.name]
         job = _Job(run, tool, call, execution.key, execution.key, {}, entered=True)
         ended = await _unshowable(job, job.ended(Outcome.DONE, unshowable(call, result.value), error), result.value)
-        return replace(execution, result=ended.result), ended.failure
+        return replace(execution, result=readable(run, tool, call, ended.result)), ended.failure
 
 
 async def _after_error(job: _Job, error: BaseException) -> Ended:
@@ -343,7 +350,7 @@ async def _late_finish(job: _Job, value: Any, error: BaseException | None) -> No
     if error is not None:
         return
     run = job.run
-    execution = run.finish_late(job.key, _done(job, value).result)
+    execution = run.finish_late(job.key, readable(run, job.tool, job.call, _done(job, value).result))
     if execution is None:
         return
     run.unknown_calls.pop((job.tool.name, canonical(job.arguments)), None)

@@ -7,18 +7,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from ._attempt import Ended, gave_up, outcome_of, shown
+from ._attempt import Ended, gave_up, outcome_of, readable, shown
 from ._books import Round, Run
 from ._checks import checked_call, is_awaitable
 from ._codec import canonical
 from ._effects import Await, unwrapped
 from ._ledger import Entry
-from ._reading import careful
 from ._undoing import undo_late
 from .errors import UserError
 from .events import ToolFinished
 from .messages import ToolCall
-from .tools._shorten import shortened
 from .tools._tool import Outcome, ToolContext, ToolExecution, ToolResult
 
 __all__ = ["encode_rest", "execute"]
@@ -40,8 +38,7 @@ async def execute(run: Run, round_: Round, slot: int) -> None:
     except BaseException as raised:
         failure = unwrapped(raised)
         ended = Ended(Outcome.NOT_RUN, gave_up(call), error=failure, failure=failure)
-    most = run.settings.max_result if ended.tool is None else ended.tool.max_result or run.settings.max_result
-    result = careful(shortened(ended.result, most), call)
+    result = readable(run, ended.tool, call, ended.result)
     execution = ToolExecution(call, result, key, ended.outcome, started, run.now())
     execution, late, homeless = _enter(run, execution, ended)
     if homeless is not None:
