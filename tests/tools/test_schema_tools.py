@@ -711,6 +711,52 @@ def test_no_other_null_counts_as_absent(schema: Any, sent: Any, said: str) -> No
     assert problems(schema, sent) == said
 
 
+FLAG = {"type": "boolean", "default": False}
+FLAGS = one(FLAG)
+DEFAULTED: dict[str, tuple[dict[str, Any], Any, Any]] = {
+    "in an object": (one(FLAGS), {"x": {"x": None}}, {"x": {}}),
+    "in an array": (
+        one({"type": "array", "items": FLAGS}),
+        {"x": [{"x": True}, {"x": None}]},
+        {"x": [{"x": True}, {}]},
+    ),
+    "in an alternative": (one({"anyOf": [{"type": "null"}, FLAGS]}), {"x": {"x": None, "y": 1}}, {"x": {"y": 1}}),
+    "several levels down": (one(one(one(FLAGS))), {"x": {"x": {"x": {"x": None}}}}, {"x": {"x": {"x": {}}}}),
+    "a reference": (one(one({"$ref": "#/$defs/flag"})), {"x": {"x": None}}, {"x": {}}),
+    "beside a reference": (one(one({"$ref": "#/$defs/n", "default": 1})), {"x": {"x": None}}, {"x": {}}),
+    "around a reference": (one(one({"allOf": [{"$ref": "#/$defs/n"}], "default": 1})), {"x": {"x": None}}, {"x": {}}),
+    "alternatives": (one(one({"anyOf": [INTEGER, TEXT], "default": 1})), {"x": {"x": None}}, {"x": {}}),
+    "in a referenced object": (one({"$ref": "#/$defs/flags"}), {"x": {"x": None}}, {"x": {}}),
+    "a part that calls itself something": (one({"$id": "sub", **FLAGS}), {"x": {"x": None}}, {"x": {}}),
+}
+
+
+@pytest.mark.parametrize("decoding", ["strict", "repair"])
+@pytest.mark.parametrize(("schema", "sent", "after"), DEFAULTED.values(), ids=DEFAULTED)
+def test_an_inner_null_for_what_has_a_default_counts_as_absent(
+    schema: dict[str, Any], sent: Any, after: Any, decoding: Any
+) -> None:
+    schema = schema | {"$defs": {"flag": FLAG, "n": INTEGER, "flags": FLAGS}}
+    assert decoded(schema, sent, decoding) == (after, ())
+    assert json.loads(received(schema, sent, decoding)) == after
+
+
+def test_beside_repairs_an_inner_null_for_what_has_a_default_counts_as_absent() -> None:
+    schema = one({"type": "object", "properties": {"flag": FLAG, "n": INTEGER}})
+    assert decoded(schema, {"x": {"flag": None, "n": "1"}}) == ({"x": {"n": 1}}, (Repair("x.n", "1", 1),))
+    assert decoded(schema, {"x": '{"flag": null}'})[0] == {"x": {}}
+
+
+@pytest.mark.parametrize("decoding", ["strict", "repair"])
+def test_an_inner_null_for_what_must_be_there_or_may_be_null_stays(decoding: Any) -> None:
+    schema = one(one(FLAG, required=["x"]))
+    assert refusal(schema, {"x": {"x": None}}, decoding).startswith(
+        "The arguments of 't' do not fit: x.x: not convertible: expected true or false, received null."
+    )
+    nullable = one({"type": "object", "properties": {"x": {"type": ["boolean", "null"], "default": True}, "y": FLAG}})
+    assert decoded(nullable, {"x": {"x": None, "y": None}}, decoding) == ({"x": {"x": None}}, ())
+
+
 def test_unknown_names_are_what_the_schema_says() -> None:
     assert received(one(INTEGER), '{"x": 1, "y": 2}') == '{"x": 1, "y": 2}'
     assert problems(one(INTEGER, additionalProperties=False), {"x": 1, "y": 2}) == (

@@ -6,14 +6,14 @@ The only importer of jsonschema-rs. Nothing is ever fetched, whatever a schema r
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UserError
-from ._json_schema_plain import every_schema, plain_schema, pointer_to, with_sound_references
+from ._json_schema_plain import every_schema, part_of, plain_schema, pointer_to, with_sound_references
 from ._json_text import is_array, is_object
 from ._problems import Path, show_path
 
@@ -43,7 +43,8 @@ class Failure:
     """One keyword that a value does not satisfy.
 
     ``path`` leads to the place in the value, ``detail`` is what the keyword wants. ``branches`` are the alternatives
-    of an ``anyOf`` or ``oneOf``. ``is_declared`` tells a declared property from one that only other rules cover.
+    of an ``anyOf`` or ``oneOf``. ``is_declared`` tells a declared property from one that only other rules cover, and
+    ``has_default`` whether a default is declared for it.
     """
 
     keyword: str
@@ -52,6 +53,7 @@ class Failure:
     message: str
     branches: tuple[str, ...] = ()
     is_declared: bool = False
+    has_default: bool = False
 
 
 def value_at(value: Any, path: Path) -> Any:
@@ -96,22 +98,46 @@ class SchemaCheck:
         that refer to themselves twice do not double the work with each level. Raises ``TooMuch``.
         """
         found: list[Failure] = []
-        todo: list[tuple[Path, str, bool]] = [((), pointer, False)]
+        todo: list[tuple[Path, str, bool, bool]] = [((), pointer, False, False)]
         seen: set[tuple[Path, str]] = {((), pointer)}
         while todo:
-            path, part, is_declared = todo.pop()
+            path, part, is_declared, has_default = todo.pop()
             for error in self._explainer(part).iter_errors(value_at(value, path)):
-                failure = _failure(error, path, is_declared)
+                failure = self._failure(error, path, is_declared, has_default)
                 if failure.keyword != _REF:
                     found.append(failure)
                 elif (step := (failure.path, error.message)) not in seen:
                     seen.add(step)
-                    todo.append((*step, failure.is_declared))
+                    todo.append((*step, failure.is_declared, failure.has_default))
                 if len(found) + len(seen) > _MOST:
                     raise TooMuch
                 if enough is not None and len(found) >= enough:
                     return found
         return found
+
+    def _failure(
+        self, error: jsonschema_rs.ValidationError, above: Path, is_declared: bool, has_default: bool
+    ) -> Failure:
+        path = (*above, *error.instance_path)
+        keyword, schema_path = error.kind.name, error.schema_path
+        branches: tuple[str, ...] = ()
+        detail: Mapping[str, Any] = {}
+        if keyword in ("anyOf", "oneOf"):
+            branches = tuple(error.message.split())
+        elif keyword != _REF:
+            detail = error.kind.as_dict()
+            detail = {"schema": _without_stops(detail["schema"])} if keyword == "not" else detail
+            keyword = UNCHECKED if keyword == "pattern" and "pattern" not in detail else keyword
+        if error.instance_path:
+            declared = _declaration(schema_path, path[-1])
+            is_declared = bool(declared)
+            has_default = is_declared and self._has_default(declared)
+        if keyword == _REF:
+            has_default = has_default or "default" in (part_of(self.schema, error.message) or ())
+        return Failure(keyword, path, detail, error.message, branches, is_declared, has_default)
+
+    def _has_default(self, schema_path: Path) -> bool:
+        return "default" in (part_of(self.schema, pointer_to(schema_path)) or ())
 
     def _explainer(self, pointer: str) -> jsonschema_rs.Validator:
         explainer = self._explainers.get(pointer)
@@ -134,20 +160,10 @@ class SchemaCheck:
         return made
 
 
-def _failure(error: jsonschema_rs.ValidationError, above: Path, is_declared: bool) -> Failure:
-    path = (*above, *error.instance_path)
-    keyword, schema_path = error.kind.name, error.schema_path
-    branches: tuple[str, ...] = ()
-    detail: Mapping[str, Any] = {}
-    if keyword in ("anyOf", "oneOf"):
-        branches = tuple(error.message.split())
-    elif keyword != _REF:
-        detail = error.kind.as_dict()
-        detail = {"schema": _without_stops(detail["schema"])} if keyword == "not" else detail
-        keyword = UNCHECKED if keyword == "pattern" and "pattern" not in detail else keyword
-    if error.instance_path:
-        is_declared = ("properties", path[-1]) in pairwise(schema_path)
-    return Failure(keyword, path, detail, error.message, branches, is_declared)
+def _declaration(schema_path: Sequence[str | int], name: str | int) -> Path:
+    """The part of the path that leads to the declaration of the property; empty if it is not declared."""
+    ends = [at + 2 for at, step in enumerate(pairwise(schema_path)) if step == ("properties", name)]
+    return tuple(schema_path[: ends[-1]]) if ends else ()
 
 
 # ---------------------------------------------------------------- where an explanation stops

@@ -13,7 +13,7 @@ from ._decode import Decoded, Decoder
 from ._json_exact import Rewritten, read_exact, write_json
 from ._json_schema_check import SchemaCheck, TooMuch
 from ._json_schema_errors import problems_in
-from ._json_schema_repair import Mended, mended, without_nulls
+from ._json_schema_repair import Mended, mended, without_inner_nulls, without_nulls
 from ._json_text import BYTE_ORDER_MARK, NotJson, echoed
 from ._refusals import misfit, not_an_object, object_in, refused
 from ._tool import Decoding, Repair
@@ -76,6 +76,9 @@ class _SlowDecoder:
         if kept is not data and self._check.is_valid(kept):
             return Rewritten(kept), repairs
         if decoding == "strict":
+            quiet = self._mended(kept, None)
+            if quiet.is_valid:
+                return Rewritten(quiet.value), repairs
             raise ToolArgumentsError(self._misfit(kept))
         sent = repairs[0].after if repairs else text
         found = self._mended(kept, sent)
@@ -88,9 +91,10 @@ class _SlowDecoder:
                 return Rewritten(unwrapped.value), (*repairs, Repair("", data, inner), *unwrapped.repairs)
         raise ToolArgumentsError(self._misfit(found.value))
 
-    def _mended(self, data: dict[str, Any], text: str) -> Mended:
+    def _mended(self, data: dict[str, Any], text: str | None) -> Mended:
+        """The data with its repairs; without the text that was sent, nothing but nulls is looked at."""
         try:
-            return mended(data, self._check, text)
+            return without_inner_nulls(data, self._check) if text is None else mended(data, self._check, text)
         except (TooMuch, RecursionError):  # what is wrong with it may still be easy to say
             return Mended(data, False)
 

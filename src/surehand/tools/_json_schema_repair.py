@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeAlias
 
 from ._json_exact import read_exact, write_json
 from ._json_schema_check import Failure, SchemaCheck, TooMuch, value_at
@@ -19,10 +19,11 @@ from ._places import NOTHING, Written, changed
 from ._problems import Path, show_path
 from ._tool import Repair
 
-__all__ = ["Mended", "mended", "without_nulls"]
+__all__ = ["Mended", "mended", "without_inner_nulls", "without_nulls"]
 
 _ROUNDS = 16  # JSON text inside of JSON text shows its own problems only once it is read
 _STEPS = 20_000
+_Change: TypeAlias = tuple[Any, tuple[Repair, ...]]
 _KEYWORDS = ("enum", "const", "anyOf", "oneOf", "type")  # the most telling first
 
 
@@ -57,10 +58,16 @@ def without_nulls(data: dict[str, Any], check: SchemaCheck) -> dict[str, Any]:
     return kept if len(kept) < len(data) else data
 
 
+def without_inner_nulls(data: dict[str, Any], check: SchemaCheck) -> Mended:
+    """The arguments without nulls for what has a default, at any depth, and otherwise as they are."""
+    return _Search(check, Written("", exact=True), is_quiet=True).mended(data, "", ())
+
+
 @dataclass(slots=True)
 class _Search:
     check: SchemaCheck
     written: Written
+    is_quiet: bool = False  # nothing is repaired then
     steps: int = 0
     known: dict[tuple[Path, int, str], Mended] = field(default_factory=dict[tuple[Path, int, str], Mended])
     kept: list[Any] = field(default_factory=list[Any])  # what is known by identity must not make room for others
@@ -84,11 +91,7 @@ class _Search:
             self._count(1)
             if self.check.fits(value, pointer):
                 return Mended(value, True, repairs)
-            changes: dict[Path, tuple[Any, tuple[Repair, ...]]] = {}
-            for place, failures in self._places(value, pointer).items():
-                change = self._change(value_at(value, place), failures, (*path, *place))
-                if change is not None:
-                    changes[place] = change
+            changes = self._changes(value, pointer, path)
             if not changes:
                 break
             # The deepest first: what becomes of the whole takes the place of what would become of its parts.
@@ -96,6 +99,25 @@ class _Search:
             value = changes[()][0] if () in changes else changed(value, [(place, changes[place][0]) for place in order])
             repairs += tuple(repair for _, made in changes.values() for repair in made)
         return Mended(value, False, repairs)
+
+    def _changes(self, value: Any, pointer: str, path: Path) -> dict[Path, _Change]:
+        changes: dict[Path, _Change] = {}
+        absent: list[Path] = []
+        for place, failures in self._places(value, pointer).items():
+            here = value_at(value, place)
+            if here is None and any(failure.is_declared and failure.has_default for failure in failures):
+                absent.append(place)
+            elif (change := self._change(here, failures, (*path, *place))) is not None:
+                changes[place] = change
+        if absent:
+            without = changed(value, [(place, NOTHING) for place in absent])
+            needed = {
+                (*failure.path, failure.detail["property"])
+                for failure in self.check.failures(without, pointer)
+                if failure.keyword == "required"
+            }
+            changes |= {place: (NOTHING, ()) for place in absent if place not in needed}
+        return changes
 
     def _places(self, value: Any, pointer: str) -> dict[Path, list[Failure]]:
         found = [failure for failure in self.check.failures(value, pointer) if failure.keyword in _KEYWORDS]
@@ -109,15 +131,13 @@ class _Search:
         if self.steps > _STEPS:
             raise TooMuch
 
-    def _change(self, value: Any, failures: Sequence[Failure], path: Path) -> tuple[Any, tuple[Repair, ...]] | None:
+    def _change(self, value: Any, failures: Sequence[Failure], path: Path) -> _Change | None:
         for failure in failures:
             if failure.branches:
                 best = self._nearest(value, failure, path)
                 if best is not None:
                     return best.value, best.repairs
-                continue
-            after = self._converted(value, failure, path)
-            if after is not NOTHING:
+            elif not self.is_quiet and (after := self._converted(value, failure, path)) is not NOTHING:
                 return after, (Repair(show_path(path), value, after),)
         return None
 
