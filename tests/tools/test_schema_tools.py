@@ -764,6 +764,52 @@ def test_unknown_names_are_what_the_schema_says() -> None:
     )
 
 
+# ---------------------------------------------------------------- names that are empty
+
+UNNAMED = {"": INTEGER, "b": INTEGER}
+EMPTY: dict[str, tuple[dict[str, Any], str, Any, tuple[Repair, ...]]] = {
+    "at the top": ({"properties": UNNAMED}, '{"": "5"}', {"": 5}, (Repair('[""]', "5", 5),)),
+    "a map": ({"additionalProperties": INTEGER}, '{"": "5"}', {"": 5}, (Repair('[""]', "5", 5),)),
+    "text": ({"properties": {"": TEXT}}, '{"": 1.50}', {"": "1.50"}, (Repair('[""]', 1.5, "1.50"),)),
+    "a null": ({"properties": UNNAMED}, '{"": null}', {}, ()),
+    "an inner null": ({"properties": {"": {"properties": {"": FLAG}}}}, '{"": {"": null}}', {"": {}}, ()),
+    "inside": (
+        one({"properties": {"": {"properties": UNNAMED}}}),
+        '{"x": {"": {"": "1", "b": "2"}}, "": 3}',
+        {"x": {"": {"": 1, "b": 2}}, "": 3},
+        (Repair('x[""][""]', "1", 1), Repair('x[""].b', "2", 2)),
+    ),
+    "below the same name": (
+        {"properties": {"b": INTEGER, "": {"properties": UNNAMED}}},
+        '{"b": "1", "": {"b": "1", "": "1"}}',
+        {"b": 1, "": {"b": 1, "": 1}},
+        (Repair("b", "1", 1), Repair('[""].b', "1", 1), Repair('[""][""]', "1", 1)),
+    ),
+    "a reference": (
+        {"properties": {"": {"anyOf": [{"$ref": "#/$defs/"}]}}, "$defs": {"": INTEGER}},
+        '{"": "5"}',
+        {"": 5},
+        (Repair('[""]', "5", 5),),
+    ),
+}
+
+
+@pytest.mark.parametrize(("schema", "text", "after", "repairs"), EMPTY.values(), ids=EMPTY)
+def test_a_property_without_a_name_is_repaired_as_others(schema: Any, text: str, after: Any, repairs: Any) -> None:
+    arguments, made = decoded(schema, text)
+    assert (arguments, sorted(made, key=repr)) == (after, sorted(repairs, key=repr))
+
+
+def test_a_refusal_shows_names_that_are_empty() -> None:
+    inside = one({"properties": {"": {"properties": UNNAMED, "required": ["c"]}}})
+    assert set(problems(inside, {"x": {"": {"": "s", "b": "t", "c": 1}}}).split("; ")) == {
+        'x[""][""]: not convertible: expected an integer, received the text "s"',
+        'x[""].b: not convertible: expected an integer, received the text "t"',
+    }
+    assert problems(inside, {"x": {"": {}}}) == 'x[""].c: missing'
+    assert problems({"required": [""]}, {}) == '[""]: missing'
+
+
 # ---------------------------------------------------------------- bounds
 
 

@@ -6,8 +6,8 @@ The only importer of jsonschema-rs. Nothing is ever fetched, whatever a schema r
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -102,8 +102,12 @@ class SchemaCheck:
         seen: set[tuple[Path, str]] = {((), pointer)}
         while todo:
             path, part, is_declared, has_default = todo.pop()
-            for error in self._explainer(part).iter_errors(value_at(value, path)):
-                failure = self._failure(error, path, is_declared, has_default)
+            here = value_at(value, path)
+            for error in self._explainer(part).iter_errors(here):
+                inner = _full_path(error.instance_path, here, "\n\nOn instance{}:\n", error)
+                failure = self._failure(error, (*path, *inner))
+                if not inner:
+                    failure = replace(failure, is_declared=is_declared, has_default=failure.has_default or has_default)
                 if failure.keyword != _REF:
                     found.append(failure)
                 elif (step := (failure.path, error.message)) not in seen:
@@ -115,11 +119,8 @@ class SchemaCheck:
                     return found
         return found
 
-    def _failure(
-        self, error: jsonschema_rs.ValidationError, above: Path, is_declared: bool, has_default: bool
-    ) -> Failure:
-        path = (*above, *error.instance_path)
-        keyword, schema_path = error.kind.name, error.schema_path
+    def _failure(self, error: jsonschema_rs.ValidationError, path: Path) -> Failure:
+        keyword = error.kind.name
         branches: tuple[str, ...] = ()
         detail: Mapping[str, Any] = {}
         if keyword in ("anyOf", "oneOf"):
@@ -128,16 +129,18 @@ class SchemaCheck:
             detail = error.kind.as_dict()
             detail = {"schema": _without_stops(detail["schema"])} if keyword == "not" else detail
             keyword = UNCHECKED if keyword == "pattern" and "pattern" not in detail else keyword
-        if error.instance_path:
-            declared = _declaration(schema_path, path[-1])
-            is_declared = bool(declared)
-            has_default = is_declared and self._has_default(declared)
-        if keyword == _REF:
-            has_default = has_default or "default" in (part_of(self.schema, error.message) or ())
-        return Failure(keyword, path, detail, error.message, branches, is_declared, has_default)
+        declared = self._declaration(error, path[-1]) if path else ()
+        places = [pointer_to(declared)] if declared else []
+        places += [error.message] if keyword == _REF else []
+        has_default = any("default" in (part_of(self.schema, place) or ()) for place in places)
+        return Failure(keyword, path, detail, error.message, branches, bool(declared), has_default)
 
-    def _has_default(self, schema_path: Path) -> bool:
-        return "default" in (part_of(self.schema, pointer_to(schema_path)) or ())
+    def _declaration(self, error: jsonschema_rs.ValidationError, name: str | int) -> Path:
+        """Where the property of that name is declared, if what is wrong is wrong with such a property."""
+        *place, keyword = error.schema_path
+        path = (*_full_path(place, self.schema, " in schema{}\n\n", error), keyword)
+        ends = [at + 2 for at, step in enumerate(pairwise(path)) if step == ("properties", name)]
+        return path[: ends[-1]] if ends else ()
 
     def _explainer(self, pointer: str) -> jsonschema_rs.Validator:
         explainer = self._explainers.get(pointer)
@@ -160,10 +163,37 @@ class SchemaCheck:
         return made
 
 
-def _declaration(schema_path: Sequence[str | int], name: str | int) -> Path:
-    """The part of the path that leads to the declaration of the property; empty if it is not declared."""
-    ends = [at + 2 for at, step in enumerate(pairwise(schema_path)) if step == ("properties", name)]
-    return tuple(schema_path[: ends[-1]]) if ends else ()
+def _full_path(path: list[str | int], root: Any, frame: str, error: jsonschema_rs.ValidationError) -> Path:
+    """The path with the names in it that are empty: the library leaves those out, except where it shows the path."""
+    node = root
+    for key in path:
+        if is_object(node) and "" in node:
+            break
+        if not (is_array(node) or is_object(node)):
+            return tuple(path)
+        node = value_at(node, (key,)) if is_array(node) or key in node else None
+    if not (is_object(node) and "" in node):
+        return tuple(path)
+    message = error.verbose_message
+    ways = list(_ways(path, root))
+    return next((way for way in ways if frame.format(_as_shown(way)) in message), tuple(path))
+
+
+def _ways(path: Sequence[str | int], root: Any) -> Iterator[Path]:
+    """The path, with empty names between its steps wherever something has that name."""
+    todo: list[tuple[Path, Any, int]] = [((), root, 0)]
+    while todo:
+        way, node, used = todo.pop()
+        if used == len(path):
+            yield way
+        elif (is_object(node) and path[used] in node) or (is_array(node) and isinstance(path[used], int)):
+            todo.append(((*way, path[used]), value_at(node, (path[used],)), used + 1))
+        if is_object(node) and "" in node:
+            todo.append(((*way, ""), node[""], used))
+
+
+def _as_shown(path: Path) -> str:
+    return "".join(f"[{key}]" if isinstance(key, int) else f'["{key}"]' for key in path)
 
 
 # ---------------------------------------------------------------- where an explanation stops

@@ -127,8 +127,8 @@ def _clause(path: Path, here: Sequence[Problem]) -> str:
 
 
 def show_path(path: Sequence[str | int]) -> str:
-    """``("order", "items", 2, "qty")`` as ``order.items[2].qty``."""
-    parts = [f"[{key}]" if isinstance(key, int) else f".{_cut(key)}" for key in path]
+    """``("order", "items", 2, "qty")`` as ``order.items[2].qty``; an empty name as ``[""]``."""
+    parts = [f"[{key}]" if isinstance(key, int) else f".{_cut(key)}" if key else '[""]' for key in path]
     return "".join(parts).removeprefix(".")
 
 
