@@ -542,6 +542,32 @@ def test_a_number_becomes_the_text_that_it_was() -> None:
     assert received(schema, '{"x": 1.500, "y": "{\\"x\\": 2.0e1}"}') == '{"x":"1.500","y":{"x":"2.0e1"}}'
 
 
+def test_numbers_in_what_becomes_text_stay_as_they_were_written() -> None:
+    text = '{"x": {"price": 1.50, "n": 1e2, "é": [1.0, "1.50", true, -0]}}'
+    assert decoded(one(TEXT), text)[0] == {"x": '{"price":1.50,"n":1e2,"é":[1.0,"1.50",true,-0]}'}
+    inside = one({"type": "array", "items": {"type": ["string", "null"]}})
+    assert decoded(inside, '{"x": "[[1.50], {\\"k\\": 1E2}]"}')[0] == {"x": ["[1.50]", '{"k":1E2}']}
+    option = one({"enum": ['{"price":1.50}', "none"]})
+    assert decoded(option, '{"x": {"price": 1.50}}')[0] == {"x": '{"price":1.50}'}
+    echo = '{"properties": {"x": [1.50], "y": 2.50}}'
+    assert decoded({"properties": {"x": TEXT, "y": TEXT}, "required": ["x"]}, echo)[0] == {"x": "[1.50]", "y": "2.50"}
+
+
+def test_what_becomes_text_after_repairs_in_it_is_the_text_of_the_repaired_value() -> None:
+    inner = one({"properties": {"n": INTEGER}})
+    schema = {"allOf": [inner], "if": one({"properties": {"n": INTEGER}, "required": ["n"]}), "then": one(TEXT)}
+    assert decoded(schema, '{"x": {"n": "1", "price": 1.50}}')[0] == {"x": '{"n":1,"price":1.5}'}
+
+
+def test_a_repair_inside_of_what_becomes_text_as_a_whole_is_none() -> None:
+    inner = one({"type": ["object", "string"], "properties": {"n": INTEGER}})
+    sent = {"n": "1"}
+    assert decoded({"allOf": [inner, one(TEXT)]}, {"x": sent}) == (
+        {"x": '{"n":"1"}'},
+        (Repair("x", sent, '{"n":"1"}'),),
+    )
+
+
 def test_the_executor_gets_repaired_text_with_all_digits() -> None:
     schema = {"properties": {"n": INTEGER}}
     text = '{"n": "1", "big": 123456789012345678901234567890, "long": 0.10000000000000000000000001, "s": "é"}'

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from ._json_text import NotJson, is_array, is_object, may_be_deep, read_json
+from ._json_text import NotJson, Token, is_array, is_object, may_be_deep, read_json
 from ._tool import Decoding, Repair
 
 __all__ = ["Rewritten", "read_exact", "write_json"]
@@ -50,12 +50,12 @@ def _with_floats(node: Any) -> Any:
 
 
 def write_json(value: Any) -> str:
-    """Compact JSON of plain data; integers and decimals of any size keep their digits."""
+    """Compact JSON of plain data; integers and decimals of any size keep their digits, tokens are left as they are."""
     if is_object(value):
         return "{" + ",".join(f"{_text(key)}:{write_json(item)}" for key, item in value.items()) + "}"
     if is_array(value):
         return "[" + ",".join(map(write_json, value)) + "]"
-    return str(value) if isinstance(value, Decimal) else _text(value)
+    return str(value) if isinstance(value, (Decimal, Token)) else _text(value)
 
 
 def _text(value: Any) -> str:

@@ -10,11 +10,12 @@ from typing import Any
 
 from ..errors import ToolArgumentsError
 from ._decode import Decoded, Decoder
-from ._json_exact import Rewritten, read_exact, write_json
+from ._json_exact import Rewritten, read_exact
 from ._json_schema_check import SchemaCheck, TooMuch
 from ._json_schema_errors import problems_in
 from ._json_schema_repair import Mended, mended, without_inner_nulls, without_nulls
 from ._json_text import BYTE_ORDER_MARK, NotJson, echoed
+from ._places import Written
 from ._refusals import misfit, not_an_object, object_in, refused
 from ._tool import Decoding, Repair
 
@@ -80,21 +81,22 @@ class _SlowDecoder:
             if quiet.is_valid:
                 return Rewritten(quiet.value), repairs
             raise ToolArgumentsError(self._misfit(kept))
-        sent = repairs[0].after if repairs else text
-        found = self._mended(kept, sent)
+        written = Written(repairs[0].after if repairs else text, exact=True)
+        found = self._mended(kept, written)
         if found.is_valid:
             return Rewritten(found.value), (*repairs, *found.repairs)
         inner = self._echoed(data)
         if inner is not None:
-            unwrapped = self._mended(without_nulls(inner, self._check), write_json(inner))
+            written.enter("properties")
+            unwrapped = self._mended(without_nulls(inner, self._check), written)
             if unwrapped.is_valid:
                 return Rewritten(unwrapped.value), (*repairs, Repair("", data, inner), *unwrapped.repairs)
         raise ToolArgumentsError(self._misfit(found.value))
 
-    def _mended(self, data: dict[str, Any], text: str | None) -> Mended:
-        """The data with its repairs; without the text that was sent, nothing but nulls is looked at."""
+    def _mended(self, data: dict[str, Any], written: Written | None) -> Mended:
+        """The data with its repairs; without what was written, nothing but nulls is looked at."""
         try:
-            return without_inner_nulls(data, self._check) if text is None else mended(data, self._check, text)
+            return without_inner_nulls(data, self._check) if written is None else mended(data, self._check, written)
         except (TooMuch, RecursionError):  # what is wrong with it may still be easy to say
             return Mended(data, False)
 

@@ -36,12 +36,12 @@ class Mended:
     repairs: tuple[Repair, ...] = ()
 
 
-def mended(data: dict[str, Any], check: SchemaCheck, text: str) -> Mended:
+def mended(data: dict[str, Any], check: SchemaCheck, written: Written) -> Mended:
     """The arguments with the places repaired that can be; raises ``TooMuch`` when that takes too many steps.
 
-    ``text`` is what the model sent: a number that has to be text becomes the text that it was.
+    ``written`` is what the model sent: a number that has to be text becomes the text that it was.
     """
-    return _Search(check, Written(text, exact=True)).mended(data, "", ())
+    return _Search(check, written).mended(data, "", ())
 
 
 def without_nulls(data: dict[str, Any], check: SchemaCheck) -> dict[str, Any]:
@@ -94,9 +94,9 @@ class _Search:
             changes = self._changes(value, pointer, path)
             if not changes:
                 break
-            # The deepest first: what becomes of the whole takes the place of what would become of its parts.
-            order = sorted(changes, key=len, reverse=True)
-            value = changes[()][0] if () in changes else changed(value, [(place, changes[place][0]) for place in order])
+            value = (
+                changes[()][0] if () in changes else changed(value, [(at, after) for at, (after, _) in changes.items()])
+            )
             repairs += tuple(repair for _, made in changes.values() for repair in made)
         return Mended(value, False, repairs)
 
@@ -117,7 +117,8 @@ class _Search:
                 if failure.keyword == "required"
             }
             changes |= {place: (NOTHING, ()) for place in absent if place not in needed}
-        return changes
+        # What becomes of the whole takes the place of what would become of its parts.
+        return {at: change for at, change in changes.items() if not any(at[:n] in changes for n in range(len(at)))}
 
     def _places(self, value: Any, pointer: str) -> dict[Path, list[Failure]]:
         found = [failure for failure in self.check.failures(value, pointer) if failure.keyword in _KEYWORDS]
@@ -185,7 +186,7 @@ class _Search:
         return next(self._texts(value, path), NOTHING) if "string" in types else NOTHING
 
     def _texts(self, value: Any, path: Path) -> Iterator[str]:
-        """What the value is as text; a number first as it was written."""
+        """What the value is as text; numbers, also those in it, first as they were written."""
         if isinstance(value, bool):
             yield "true" if value else "false"
         elif isinstance(value, (int, float, Decimal)):
@@ -193,7 +194,11 @@ class _Search:
             yield from [written] if written is not None else []
             yield write_json(value)
         elif value is not None:
-            yield write_json(value)
+            plain = write_json(value)
+            tokens = self.written.tokens_at(path)
+            if (is_object(tokens) or is_array(tokens)) and _plainly(written := write_json(tokens)) == plain:
+                yield written
+            yield plain
 
     def _member(self, value: Any, options: Sequence[Any], path: Path) -> Any:
         """The option that is the value but for stringification, or else the only one that is it but for case too."""
@@ -244,6 +249,14 @@ def _read(text: str) -> Iterator[Any]:
             return
         if is_object(found) or is_array(found):
             yield found
+
+
+def _plainly(text: str) -> str | None:
+    """The JSON text, which is sound, with its numbers as we write them."""
+    try:
+        return write_json(read_exact(text, "strict")[0])
+    except NotJson:  # nested too deeply, once its texts were read
+        return None
 
 
 def _is_of(value: Any, types: Sequence[str]) -> bool:

@@ -53,6 +53,11 @@ class Written:
 
     def at(self, path: Path) -> str | None:
         """The number at that place, if it can still be found; text on the way is read as JSON."""
+        node = self.tokens_at(path)
+        return str(node) if isinstance(node, Token) else None
+
+    def tokens_at(self, path: Path) -> Any:
+        """What is at that place, with numbers as ``Token``; ``None`` also if it cannot be found any more."""
         if self._root is NOTHING:
             self._root = tokens_of(self._text)
         node: Any = self._root
@@ -67,4 +72,4 @@ class Written:
                 parent, last, node = node, key, node[key]
             else:
                 return None
-        return str(node) if isinstance(node, Token) else None
+        return node
