@@ -292,8 +292,13 @@ def test_numbers_are_compared_with_all_their_digits() -> None:
     )
 
 
-def test_a_byte_order_mark_is_no_part_of_the_call() -> None:
-    assert received(one(INTEGER), '\ufeff{"x": 1}') == '{"x":1}'
+def test_a_byte_order_mark_is_left_out_and_the_rest_arrives_as_the_model_wrote_it() -> None:
+    schema = one({"type": "number"})
+    text = '{"x":  1.50, "y": "\\u00e9"}'
+    for decoding in ("strict", "repair", "salvage"):
+        assert received(schema, "\ufeff" + text, decoding) == text
+        assert decoded(schema, "\ufeff" + text, decoding) == ({"x": 1.5, "y": "é"}, ())
+        assert received(schema, "\ufeff", decoding) == "{}"
 
 
 # ---------------------------------------------------------------- what a model reads

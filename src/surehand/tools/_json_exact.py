@@ -63,10 +63,10 @@ def _text(value: Any) -> str:
 
 
 class Rewritten(dict[str, Any]):
-    """Arguments that are not what the model sent, and the JSON text of them for whoever wants text."""
+    """Arguments with a JSON text of their own for whoever wants text, instead of the one that the model sent."""
 
     __slots__ = ("text",)
 
-    def __init__(self, values: Mapping[str, Any]) -> None:
+    def __init__(self, values: Mapping[str, Any], text: str | None = None) -> None:
         super().__init__(values)
-        self.text = write_json(values)
+        self.text = write_json(values) if text is None else text

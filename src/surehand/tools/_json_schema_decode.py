@@ -39,8 +39,7 @@ def make_schema_decoder(schema: Mapping[str, Any], tool: str) -> Decoder:
         data = object_in(data, tool, check.schema)
         try:
             if is_valid(data):
-                is_as_sent = not repairs and text[:1] != BYTE_ORDER_MARK and (data or "{" in text)
-                return (data if is_as_sent else Rewritten(data)), repairs
+                return (Rewritten(data) if repairs else _as_sent(data, text)), repairs
             return slow.decode(data, repairs, text, decoding)
         except ToolArgumentsError:
             raise
@@ -50,6 +49,13 @@ def make_schema_decoder(schema: Mapping[str, Any], tool: str) -> Decoder:
             raise ToolArgumentsError(refused(tool, _reason(error))) from error
 
     return decode
+
+
+def _as_sent(data: dict[str, Any], text: str) -> dict[str, Any]:
+    """Arguments whose text is that of the call, but for a byte order mark and for ways to write no arguments."""
+    if not data and "{" not in text:
+        return Rewritten(data)
+    return Rewritten(data, text[1:]) if text[:1] == BYTE_ORDER_MARK else data
 
 
 def _is_of_the_validator(error: BaseException) -> bool:
