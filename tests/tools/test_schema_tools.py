@@ -31,6 +31,7 @@ from surehand.messages import ToolCall
 from surehand.testing import call, say
 from surehand.tools import _json_schema_check, _json_schema_decode, _json_schema_repair
 from surehand.tools._json_schema_check import SchemaCheck
+from surehand.tools._json_schema_possible import why_no_object_fits
 
 from ..modes import ALL_MODES, IN_SEQUENCE, Mode, ask
 from .helpers import context, execution
@@ -142,6 +143,62 @@ def test_a_schema_that_is_nested_without_end_is_refused() -> None:
         schema = one(schema)
     with pytest.raises(UserError, match=r"tool 't'.*nested more than 200 levels"):
         made(schema)
+
+
+NO_OBJECT: dict[str, tuple[dict[str, Any], str]] = {
+    "text": (TEXT, "no object fits them"),
+    "an array": ({"type": "array"}, "no object fits them"),
+    "several types": ({"type": ["string", "null"]}, "no object fits them"),
+    "constants": ({"enum": ["a", 1]}, "no object fits them"),
+    "no constants": ({"enum": []}, "no object fits them"),
+    "a constant": ({"const": None}, "no object fits them"),
+    "everything excluded": ({"not": {}}, "no object fits them"),
+    "a reference": ({"$ref": "#/$defs/n", "$defs": {"n": INTEGER}}, "no object fits them"),
+    "alternatives": ({"anyOf": [TEXT, {"oneOf": [INTEGER]}]}, "no object fits them"),
+    "parts": ({"type": "object", "allOf": [{"type": ["array", "string"]}]}, "no object fits them"),
+    "a property": (one(False, required=["x"]), "no value fits their required property 'x'"),
+    "a property of two types": (one({"allOf": [INTEGER, TEXT]}, required=["x"]), "required property 'x'"),
+    "a property inside": (one({"type": "object", **one({"enum": []}, required=["x"])}, required=["x"]), "property 'x'"),
+}
+
+
+@pytest.mark.parametrize(("schema", "reason"), NO_OBJECT.values(), ids=NO_OBJECT)
+def test_a_schema_that_no_object_fits_is_refused(schema: dict[str, Any], reason: str) -> None:
+    with pytest.raises(UserError, match=rf"tool 't': its parameters would refuse every call, as .*{reason}; a JSON"):
+        made(schema)
+
+
+SOME_OBJECT: dict[str, dict[str, Any]] = {
+    "one of several types": {"type": ["object", "null"]},
+    "an object as a constant": {"enum": [{}, "a"]},
+    "an alternative": {"anyOf": [TEXT, {"minProperties": 0}]},
+    "a schema that contains itself": {"$ref": "#/$defs/a", "$defs": {"a": {"anyOf": [{"$ref": "#/$defs/a"}, {}]}}},
+    "an optional property": one({"enum": []}),
+    "a required property of another part": {"required": ["x"], "allOf": [one(INTEGER)]},
+    "beside a reference where it hides": {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "allOf": [{"$ref": "#/definitions/a", "type": "string"}],
+        "definitions": {"a": {"type": "object"}},
+    },
+    "a draft without constants": {"$schema": "http://json-schema.org/draft-04/schema#", "const": 1},
+    "a reference in a part of its own": {
+        "allOf": [{"$id": "sub", "$ref": "#/$defs/a", "$defs": {"a": {"type": "object"}}}],
+        "$defs": {"a": TEXT},
+    },
+}
+
+
+@pytest.mark.parametrize("schema", SOME_OBJECT.values(), ids=SOME_OBJECT)
+def test_a_schema_that_some_object_fits_is_taken(schema: dict[str, Any]) -> None:
+    sent = dict.fromkeys(schema.get("required", ()), 1)
+    assert decoded(schema, sent) == (sent, ())
+
+
+def test_a_schema_too_deep_for_looking_at_it_is_taken() -> None:
+    schema: dict[str, Any] = {"type": "object"}
+    definitions = {f"n{number}": {"$ref": f"#/$defs/n{number + 1}"} for number in range(3000)}
+    schema |= {"allOf": [{"$ref": "#/$defs/n0"}], "$defs": definitions | {"n3000": {}}}
+    assert why_no_object_fits(schema) is None
 
 
 def test_nothing_is_fetched(tmp_path: Path) -> None:

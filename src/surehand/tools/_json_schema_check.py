@@ -13,7 +13,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UserError
-from ._json_schema_plain import every_schema, part_of, plain_schema, pointer_to, with_sound_references
+from ._json_schema_plain import every_schema, is_legacy, part_of, plain_schema, pointer_to, with_sound_references
+from ._json_schema_possible import why_no_object_fits
 from ._json_text import is_array, is_object
 from ._problems import Path, show_path
 
@@ -30,7 +31,6 @@ _REF = "surehand:ref"
 # A pattern may try that many ways per text; then the text counts as one that cannot be checked.
 _BACKTRACKING = 100_000
 _MOST = 50_000  # failures of one value, each of which takes some twenty microseconds to tell
-_LEGACY = ("draft-04", "draft-06", "draft-07")
 _BESIDE_A_REFERENCE = ("$schema", "$id", "id", "$defs", "definitions")
 
 
@@ -78,6 +78,11 @@ class SchemaCheck:
             self.is_valid: Callable[[Any], bool] = self._rs.validator_for(self.schema, **self._options).is_valid
         except Exception as error:
             raise UserError(_no_schema(self.schema, tool, error)) from error
+        if (reason := why_no_object_fits(self.schema)) is not None:
+            raise UserError(
+                f"tool {tool!r}: its parameters would refuse every call, as {reason}; "
+                "a JSON schema that objects fit is expected, such as one of type 'object'"
+            )
         self._judges: dict[str, jsonschema_rs.Validator] = {}
         self._explainers: dict[str, jsonschema_rs.Validator] = {}
         self._explaining: tuple[jsonschema_rs.Registry, dict[str, Any]] | None = None
@@ -205,8 +210,7 @@ def _with_stops(schema: dict[str, Any]) -> dict[str, Any]:
     By itself it would list what is wrong with every alternative inside of every alternative, which doubles the time
     with each level of a value.
     """
-    draft = str(schema.get("$schema", ""))
-    is_legacy = any(name in draft for name in _LEGACY)
+    hides_others = is_legacy(schema)
     has_parts_of_its_own = any(
         path and isinstance(node.get(key), str) for path, node in every_schema(schema) for key in ("$id", "id")
     )
@@ -216,7 +220,7 @@ def _with_stops(schema: dict[str, Any]) -> dict[str, Any]:
             node[_AT] = pointer_to(path)
         reference = node.get("$ref")
         if isinstance(reference, str) and reference.startswith("#") and not has_parts_of_its_own:
-            if is_legacy:  # there a reference hides what stands beside it
+            if hides_others:  # there a reference hides what stands beside it
                 for key in [key for key in node if key not in _BESIDE_A_REFERENCE]:
                     del node[key]
             node.pop("$ref", None)

@@ -14,9 +14,18 @@ from ..errors import UserError
 from ._json_text import is_array, is_object
 from ._problems import Path, show_path
 
-__all__ = ["every_schema", "part_of", "plain_schema", "pointer_to", "property_names", "with_sound_references"]
+__all__ = [
+    "every_schema",
+    "is_legacy",
+    "part_of",
+    "plain_schema",
+    "pointer_to",
+    "property_names",
+    "with_sound_references",
+]
 
 _DEPTH = 200
+_LEGACY = ("draft-04", "draft-06", "draft-07")
 _IN_REFERENCES = "#/%~!$&'()*+,;=:@?"
 _ONE = {
     "additionalItems", "additionalProperties", "contains", "contentSchema", "else", "if", "items", "not",
@@ -79,6 +88,11 @@ def every_schema(schema: dict[str, Any]) -> Iterator[tuple[Path, dict[str, Any]]
                 todo += [((*path, key, name), inner) for name, inner in value.items()]
             elif key in _LISTED and is_array(value):
                 todo += [((*path, key, number), inner) for number, inner in enumerate(value)]
+
+
+def is_legacy(schema: Mapping[str, Any]) -> bool:
+    """Whether its draft is one in which a reference hides what stands beside it."""
+    return any(name in str(schema.get("$schema", "")) for name in _LEGACY)
 
 
 def with_sound_references(schema: dict[str, Any]) -> dict[str, Any]:
