@@ -12,6 +12,7 @@ from .errors import UserError
 from .messages import AssistantMessage, ChatResponse, ToolCall, Usage
 
 __all__ = [
+    "MOST_WRAPPERS",
     "call_of",
     "checked_call",
     "checked_response",
@@ -22,7 +23,11 @@ __all__ = [
     "is_partial",
     "misfit",
     "plain_callable",
+    "wrapped_by",
 ]
+
+# More than anybody writes: the end for what wraps itself.
+MOST_WRAPPERS = 100
 
 
 def misfit(function: Any, *arguments: str, may_be_async: bool = True) -> str | None:
@@ -43,7 +48,18 @@ def misfit(function: Any, *arguments: str, may_be_async: bool = True) -> str | N
 
 def is_partial(function: Any) -> TypeIs[functools.partial[Any]]:
     """Whether it is a function with some arguments given already."""
-    return isinstance(function, functools.partial)
+    # By its own type: what answers to every name is none, whatever it says about its class.
+    return issubclass(type(function), functools.partial)
+
+
+def wrapped_by(function: Any) -> Any:
+    """What a decorator says that the function wraps, or ``None``.
+
+    Only a ``__wrapped__`` that is really there: an object that answers to every name would be unwrapped without end.
+    """
+    if inspect.getattr_static(function, "__wrapped__", None) is None:
+        return None
+    return getattr(function, "__wrapped__", None)
 
 
 def plain_callable(function: Any) -> Any:
@@ -70,12 +86,13 @@ def is_async_callable(function: Any) -> bool:
 
 def is_generator(function: Any) -> bool:
     """Whether calling it gives a generator of either colour, also through a decorator that says what it wraps."""
-    inner, seen = plain_callable(function), list[Any]()
-    while inner is not None and all(inner is not known for known in seen):
+    inner = plain_callable(function)
+    for _ in range(MOST_WRAPPERS):
         if inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner):
             return True
-        seen.append(inner)
-        inner = getattr(inner, "__wrapped__", None)
+        inner = wrapped_by(inner)
+        if inner is None:
+            break
     return False
 
 

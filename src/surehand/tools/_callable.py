@@ -14,7 +14,7 @@ from typing import Any, get_origin
 
 from msgspec import structs
 
-from .._checks import call_of, is_partial
+from .._checks import MOST_WRAPPERS, call_of, is_generator, is_partial, wrapped_by
 from ..errors import UserError
 from ._hints import unaliased
 from ._parameter import Parameter
@@ -38,18 +38,19 @@ def shown_signature(function: Any, label: str) -> inspect.Signature:
 
 def innermost(function: Any) -> Any:
     """The function with the code that the annotations were written in."""
-    while True:
+    for _ in range(MOST_WRAPPERS):
         if is_partial(function):
             function = function.func
-        elif hasattr(function, "__wrapped__"):
-            function = function.__wrapped__
-        elif hasattr(function, "__func__"):
+        elif (wrapped := wrapped_by(function)) is not None:
+            function = wrapped
+        elif isinstance(function, (types.MethodType, staticmethod, classmethod)):
             function = function.__func__
-        elif hasattr(function, "__globals__"):
-            return function
         else:
-            call = call_of(function)
-            return call if hasattr(call, "__globals__") else function
+            break
+    if isinstance(getattr(function, "__globals__", None), dict):
+        return function
+    call = call_of(function)
+    return call if hasattr(call, "__globals__") else function
 
 
 def owner_of(function: Any) -> Any:
@@ -87,7 +88,8 @@ def passable(function: Any, parameters: tuple[Parameter, ...], label: str) -> tu
 
 def _misfit(function: Any, parameters: tuple[Parameter, ...]) -> str | None:
     """Why the code cannot be called with these parameters; ``None`` if it can, or if nobody can tell."""
-    count = sum(entry.positional_only for entry in parameters)
+    by_position = [entry.name for entry in parameters if entry.positional_only]
+    count = len(by_position)
     named = {entry.name for entry in parameters if not entry.positional_only}
     optional = {entry.name for entry in parameters if entry.may_be_absent}
     while True:
@@ -97,7 +99,8 @@ def _misfit(function: Any, parameters: tuple[Parameter, ...]) -> str | None:
             count, function = count + 1, function.__func__
         elif isinstance(function, types.FunctionType):
             own = _own_signature(function)
-            return _unbound(own, count, named) or _unbound(own, count, named - optional)
+            reason = _unbound(own, count, named) or _unbound(own, count, named - optional)
+            return reason or _shifted(own, count - len(by_position), by_position)
         elif _is_cache(function):
             function = function.__wrapped__
         elif not inspect.isroutine(function) and isinstance(call_of(function), types.FunctionType):
@@ -116,6 +119,16 @@ def _unbound(own: inspect.Signature, count: int, named: Iterable[str]) -> str | 
         own.bind(*[None] * count, **dict.fromkeys(named))
     except TypeError as error:
         return str(error)
+    return None
+
+
+def _shifted(own: inspect.Signature, given: int, shown: list[str]) -> str | None:
+    """Which parameter of the code's own would get what was sent for another one, after those given already."""
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    names = [entry.name for entry in own.parameters.values() if entry.kind in kinds]
+    for name, sent in zip(names[given:], shown, strict=False):
+        if name != sent:
+            return f"by position, its parameter {name!r} would get what is sent for {sent!r}"
     return None
 
 
@@ -150,9 +163,16 @@ def _is_cache(function: Any) -> bool:
 
 
 def _check_cached(function: Any, parameters: tuple[Parameter, ...], label: str) -> None:
-    inner = getattr(function, "__func__", function)
+    while is_partial(function):
+        function = function.func
+    inner = function.__func__ if inspect.ismethod(function) else function
     if not _is_cache(inner):
         return
+    if is_generator(inner.__wrapped__):
+        raise UserError(
+            f"{label}: functools.cache keeps the generator, which can be consumed only once; cache what it gives, "
+            "inside of the function"
+        )
     if inspect.iscoroutinefunction(inner.__wrapped__):
         raise UserError(
             f"{label}: functools.cache keeps the awaitable of an async function, which can be awaited only once; "

@@ -6,10 +6,12 @@ resolved; and only then is pydantic's machinery for schemas loaded, so that impo
 
 from __future__ import annotations
 
+import types
 from collections.abc import Callable, Mapping
 from types import FrameType
 from typing import Any, TypeVar, overload
 
+from .._checks import is_partial
 from ..errors import UserError
 from ._options import (
     TOOL_ATTRIBUTE,
@@ -84,7 +86,7 @@ def tool(fn: Any = None, /, **options: Any) -> Any:
     - ``returns``: what happens after the round, see ``ReturnBehavior``.
     - ``decoding``: what is done about arguments that do not fit: ``"strict"``, ``"repair"`` or ``"salvage"``, see
       ``Decoding``. ``max_result``: how many characters of a result's text the model reads; the application has the
-      whole. ``None`` takes what the agent says.
+      whole. ``None``, for each of the two, takes what the agent says.
     - ``metadata``: a dict for the application. ``strict``: ask the provider to enforce the schema.
     - ``undo``, ``undo_timeout``: how to undo a call, as with ``@undoes``.
     - ``probe``: answers whether a call happened. ``authorise``: asked before every call.
@@ -152,7 +154,9 @@ def _set_undo(record: ToolRecord, function: Any, name: str, label: str) -> None:
 
 def default_name(function: Any) -> str:
     """The name of the function, or of what is inside a partial, or of the object's type."""
-    while hasattr(function, "func") and hasattr(function, "keywords"):
+    while is_partial(function):
         function = function.func
-    function = getattr(function, "__func__", function)
-    return getattr(function, "__name__", None) or type(function).__name__
+    if isinstance(function, (types.MethodType, staticmethod, classmethod)):
+        function = function.__func__
+    name: object = getattr(function, "__name__", None)
+    return name if isinstance(name, str) and name else type(function).__name__

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from inspect import isasyncgenfunction
 from typing import Any
 
-from .._checks import is_async_callable, is_generator, plain_callable
+from .._checks import is_async_callable, is_generator, is_partial, plain_callable
 from ..errors import UserError
 from ..messages import ToolSpec
 from ._consume import consumed
@@ -166,7 +166,7 @@ def _doc_of(function: Any) -> str | None:
     call = plain_callable(function)
     if call_doc := inspect.getdoc(call):
         return call_doc
-    owner: object = getattr(function, "func", function)
+    owner: object = function.func if is_partial(function) else function
     return inspect.getdoc(owner if inspect.isroutine(owner) else type(owner))
 
 
