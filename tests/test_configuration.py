@@ -391,3 +391,23 @@ def test_an_agent_closes_its_model_with_the_block() -> None:
 
     asyncio.run(main())
     assert model.closed == ["close", "aclose"]
+
+
+def test_an_agent_cannot_be_changed_in_silence() -> None:
+    agent = Agent(ScriptedModel([]))
+    with pytest.raises(UserError, match=r"make another: Agent\(…, tools=…\)"):
+        agent.tools = []  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def test_an_option_of_the_agent_given_to_a_run_says_where_it_belongs() -> None:
+    options: Any = {"limits": None}
+    with pytest.raises(UserError, match=r"the agent has: Agent\(…, limits=…\)"):
+        Agent(ScriptedModel([])).run("Go", **options)
+    with pytest.raises(UserError, match="did you mean 'deps'"):
+        Agent(ScriptedModel([])).run("Go", **{"dep": 1})  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue]
+
+
+@pytest.mark.parametrize("executor", [lambda call: "x", lambda a, b, c: "x"])
+def test_an_executor_that_cannot_be_called_with_call_and_context_is_refused(executor: Any) -> None:
+    with pytest.raises(UserError, match=r"tool 'rows': the executor .*called with \(call, context\)"):
+        Agent(ScriptedModel([]), tools=[(ToolSpec("rows"), executor)])

@@ -175,13 +175,19 @@ def checked(options: Mapping[str, Any], known: Collection[str], where: str) -> N
     """Raise ``UserError`` for the first option that is unknown or cannot work, naming it and what was expected."""
     for name, value in options.items():
         if name not in known:
-            names = sorted(known)
-            close = closest_names(name, names, most=1, cutoff=0.7)
-            remedy = _WISHES.get(name) or (f"did you mean {close[0]!r}?" if close else f"the options are {names!r}")
-            raise UserError(f"{where} has no option {name!r}; {remedy}")
+            raise UserError(f"{where} has no option {name!r}; {_remedy(name, known)}")
         expected = _complaint(name, value)
         if expected is not None:
             raise UserError(f"{where}: {name}={value!r}; expected {expected}")
+
+
+def _remedy(name: str, known: Collection[str]) -> str:
+    names = sorted(known)
+    close = closest_names(name, names, most=1, cutoff=0.7)
+    meant = f"did you mean {close[0]!r}?" if close else f"the options are {names!r}"
+    if name in AgentOptions.__annotations__:
+        return f"the agent has: Agent(…, {name}=…)" + (f"; {meant}" if close else "")
+    return _WISHES.get(name) or meant
 
 
 def _complaint(name: str, value: Any) -> str | None:

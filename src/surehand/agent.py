@@ -66,7 +66,8 @@ class Agent(Generic[DepsT, OutputT]):
     ``ON_TOOL_ERROR``; ``undo_timeout`` and ``drain_timeout`` in seconds; ``on_abort``, ``"complete"`` or
     ``"discard"``, says what history keeps of a round that was given up; ``on_tool_error(context)`` is told of
     each round in which a call failed. ``decoding``: what is done about arguments that do not fit (``Decoding``).
-    ``max_result``: how many characters of a result's text the model reads (``None``: all); values are kept whole.
+    ``max_result``: how many characters of a result's text the model reads (200,000; ``None``: all); values are kept
+    whole.
 
     Watching and changing: ``before_tool(context)`` may return another ``ToolCall`` or a ``ToolResult``;
     ``after_tool(execution, context)``; ``listeners``; ``transform_request(request, memory_id)``.
@@ -96,6 +97,12 @@ class Agent(Generic[DepsT, OutputT]):
         self._make_memory = None if memory is None or is_memory(memory) else cast("Callable[[Any], Any]", memory)
         self._memories: dict[Any, ChatMemory] = {}
         self._memories_lock = threading.Lock()
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # What a run reads is settled when the agent is made: an assignment would look as if it did something.
+        if not name.startswith("_"):
+            raise UserError(f"an Agent cannot be changed; make another: Agent(…, {name}=…)")
+        super().__setattr__(name, value)
 
     # ------------------------------------------------------------ four ways to run
 
@@ -154,7 +161,7 @@ class Agent(Generic[DepsT, OutputT]):
     def _open(self, prompt: Prompt, deps: Any, options: RunOptions, *, is_async: bool, streams: bool) -> Run:
         given = RUN_DEFAULTS
         if options:
-            checked(options, RunOptions.__annotations__, "run()")
+            checked(options, ("deps", *RunOptions.__annotations__), "run()")
             given = RunChoices(**options)
         memory, history = self._memory_of(given.memory_id), _messages_of(given.history)
         if memory is not None and history:

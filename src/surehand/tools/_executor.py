@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from .._checks import is_async_callable, is_generator
+from .._checks import is_async_callable, is_generator, misfit
 from .._codec import clean_text
 from ..errors import UserError
 from ..messages import ToolCall, ToolSpec
@@ -40,6 +40,10 @@ class ExecutorBody:
         self.executor = executor
         self.decode: Decoder = _decode_any if spec.parameters is None else _checking(spec.parameters, name)
         self._blocking, self._awaitable = _forms(executor, name)
+        for form in (self._blocking, self._awaitable):
+            expected = None if form is None else misfit(form, "call", "context")
+            if expected is not None:
+                raise UserError(f"tool {name!r}: the executor {form!r}; expected {expected}")
         self._is_generator = any(map(is_generator, (self._blocking, self._awaitable)))
         self._offload = bool(getattr(executor, "offload", True))
         self.encode: Callable[[Any], ToolResult] = make_encoder(name, MISSING)
