@@ -530,3 +530,13 @@ def test_what_authorise_does_to_the_arguments_reaches_nobody(mode: Mode) -> None
 
     mode.play(ask(call("work", '{"numbers": [1]}')), say("done"), tools=[work], authorise=authorise)
     assert seen == [[1]]
+
+
+@pytest.mark.parametrize("mode", IN_SEQUENCE, ids=str)
+def test_a_generator_from_a_function_that_says_it_gives_a_list_is_that_list(mode: Mode) -> None:
+    @tool
+    def page(n: int) -> list[int]:
+        return (value * value for value in range(n))  # type: ignore[return-value]  # pyright: ignore[reportReturnType]
+
+    ended = mode.play(ask(call("page", '{"n": 3}')), say("done"), tools=[page])
+    assert (ended.of(ToolProgress), ended.results) == ([], [("page", "[0,1,4]", False)])

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias, cast
 from .._checks import is_awaitable
 from ..errors import ToolExecutionError
 
-__all__ = ["Report", "consumed", "consumed_later"]
+__all__ = ["Report", "consumed", "consumed_later", "listed"]
 
 Report: TypeAlias = Callable[[Any], object] | None
 """Takes what is reported; ``False`` says that nobody waits for the call any more, so its generator is to be closed."""
@@ -22,6 +22,14 @@ Report: TypeAlias = Callable[[Any], object] | None
 # What most bodies return: to see that it is no generator must cost nothing.
 _WHOLE = frozenset((str, int, float, bool, type(None), dict, list, tuple))
 _NOTHING: Any = object()
+
+
+def listed(value: Any, report: Report) -> Any:
+    """The value; of a function that says it gives a list, a generator's values are that list, and no progress."""
+    if isinstance(value, GeneratorType):
+        with closing(cast("Generator[Any, None, Any]", value)) as items:
+            return list(items)
+    return consumed(value, report)
 
 
 def consumed(value: Any, report: Report) -> Any:

@@ -10,13 +10,13 @@ from typing import Any
 from .._checks import is_async_callable, is_generator, is_partial, plain_callable
 from ..errors import UserError
 from ..messages import ToolSpec
-from ._consume import consumed
+from ._consume import consumed, listed
 from ._declare import default_name
 from ._decode import Decoder, make_decoder
 from ._docstring import read_docstring
 from ._options import ToolOptions
 from ._parameter import MISSING, Parameter
-from ._results import is_stream, make_encoder, returned_type
+from ._results import is_list, is_stream, make_encoder, returned_type
 from ._schema import build_schema
 from ._signature import Signature, read_signature
 from ._tool import Body, ReturnBehavior, Tool, ToolContext, ToolResult
@@ -53,6 +53,7 @@ class FunctionBody:
         self._is_async = is_async_callable(plain) or isasyncgenfunction(plain)
         # A function that does not say what it gives may give a generator, which reports its progress to the context.
         may_hide = returns in (MISSING, Any) or is_stream(returns)
+        self._consumed = listed if is_list(returns) and not self._is_generator else consumed
         self._wants_context = bool(signature.injected) or self._is_generator or may_hide
         self._is_direct = not signature.injected and not _has_positional_only(signature)
 
@@ -90,7 +91,7 @@ class FunctionBody:
         """What the function returns; a generator is consumed, so that what it does happens here."""
         report = None if context is None else context.report
         if self._is_direct:
-            return consumed(self.function(**arguments), report)
+            return self._consumed(self.function(**arguments), report)
         positional: list[Any] = []
         named: dict[str, Any] = {}
         for parameter in self.signature.parameters:
@@ -104,7 +105,7 @@ class FunctionBody:
                 positional.append(value)
             else:
                 named[parameter.name] = value
-        return consumed(self.function(*positional, **named), report)
+        return self._consumed(self.function(*positional, **named), report)
 
     def call_async(self, arguments: dict[str, Any], context: ToolContext[Any] | None) -> Awaitable[Any]:
         """The same as ``call``, for functions whose ``is_async`` is true."""

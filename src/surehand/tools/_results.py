@@ -21,7 +21,7 @@ from ._plain_data import NotData, json_text, ordered_like, type_name
 from ._schema import adapter_of
 from ._tool import ToolResult
 
-__all__ = ["is_stream", "make_encoder", "returned_type"]
+__all__ = ["is_list", "is_stream", "make_encoder", "returned_type"]
 
 _CONTENTS = (TextContent, ImageContent, AudioContent, VideoContent, PdfContent)
 _SUCCESS = (TextContent("Success"),)
@@ -29,6 +29,10 @@ _NULL = (TextContent("null"),)
 _STREAMS = (
     collections.abc.AsyncIterator, collections.abc.AsyncIterable, collections.abc.AsyncGenerator,
     collections.abc.Iterator, collections.abc.Iterable, collections.abc.Generator,
+)  # fmt: skip
+_LISTS = (
+    list, tuple, set, frozenset, collections.abc.Sequence, collections.abc.Collection, collections.abc.Set,
+    collections.abc.MutableSequence,
 )  # fmt: skip
 _NO_RETURN = (None, type(None), Any)
 
@@ -51,6 +55,11 @@ def returned_type(hint: Any, *, is_generator: bool = False) -> Any:
 def is_stream(hint: Any) -> bool:
     """Whether the type says that values come one by one."""
     return (get_origin(hint) or hint) in _STREAMS
+
+
+def is_list(hint: Any) -> bool:
+    """Whether the type says that values come together."""
+    return (get_origin(hint) or hint) in _LISTS
 
 
 def make_encoder(tool: str, hint: Any, *, lazy: bool = False) -> Callable[[Any], ToolResult]:
