@@ -26,8 +26,8 @@ _NOTHING: Any = object()
 
 def listed(value: Any, report: Report) -> Any:
     """The value; of a function that says it gives a list, a generator's values are that list, and no progress."""
-    if isinstance(value, GeneratorType):
-        with closing(cast("Generator[Any, None, Any]", value)) as items:
+    if issubclass(_kind_of(value), GeneratorType):
+        with closing(value) as items:
             return list(items)
     return consumed(value, report)
 
