@@ -277,7 +277,7 @@ def test_every_kind_of_local_reference_is_followed(schema: dict[str, Any]) -> No
 
 def test_without_a_draft_the_schema_is_of_2020_12() -> None:
     assert problems(one({"prefixItems": [INTEGER], "items": False}), {"x": [1, 2]}) == (
-        "x[1]: expected nothing at this place, received the number 2"
+        "x[1]: no value is possible here, received the number 2"
     )
 
 
@@ -487,6 +487,60 @@ SAID: dict[str, tuple[dict[str, Any], Any, str]] = {
         {"x": {"yes": 1}},
         'x: expected other property names than "yes", received an object with "yes"',
     ),
+    "no name at all": (
+        {"type": "object", "additionalProperties": False},
+        {"x": 1, "y": "a"},
+        'x: there is no such property, received the number 1; y: there is no such property, received the text "a"',
+    ),
+    "the whole": (
+        {"minProperties": 2},
+        {"x": 1},
+        'the arguments: expected at least 2 properties, received an object with "x"',
+    ),
+    "no constants": (one({"enum": []}), {"x": 1}, "x: no value is possible here, received the number 1"),
+    "no value": (one(False), {"x": 1}, "x: no value is possible here, received the number 1"),
+    "everything excluded": (one({"not": {}}), {"x": 1}, "x: no value is possible here, received the number 1"),
+    "an array that is no member": (
+        one({"type": "string", "enum": ["asc", "desc"]}),
+        {"x": ["asc"]},
+        "x: not a valid enum value: expected 'asc' or 'desc', received an array of 1",
+    ),
+    "a number that is no member": (
+        one({"type": "string", "enum": ["asc", "desc"]}),
+        {"x": 5},
+        "x: not a valid enum value: expected 'asc' or 'desc', received the number 5",
+    ),
+    "text that is out of range": (
+        one({"type": "integer", "maximum": 3}),
+        {"x": "7"},
+        'x: out of range: expected at most 3, received the text "7"',
+    ),
+    "inside of text": (
+        one(one(INTEGER)),
+        {"x": '{"x": "a"}'},
+        'x.x: not convertible: expected an integer, received the text "a"',
+    ),
+    "the alternative that declares more": (
+        one({"anyOf": [one(INTEGER, required=["x"]), {"properties": {"x": INTEGER, "y": INTEGER}}]}),
+        {"x": {"x": "a", "y": "b"}},
+        'x.x: not convertible: expected an integer, received the text "a"; '
+        'x.y: not convertible: expected an integer, received the text "b"',
+    ),
+    "the alternative of the same type": (
+        one({"anyOf": [{"enum": ["a", "b"]}, INTEGER]}),
+        {"x": 1.5},
+        "x: non-integer value: expected an integer, received the number 1.5",
+    ),
+    "no alternative of the type": (
+        one({"anyOf": [{"enum": ["a", "b"]}, INTEGER]}),
+        {"x": []},
+        "x: none of the possible types: expected 'a' or 'b' or an integer, received an array of 0",
+    ),
+    "an impossible alternative": (
+        one({"anyOf": [False, INTEGER]}),
+        {"x": []},
+        "x: not convertible: expected an integer, received an array of 0",
+    ),
     "dependent": (one(INTEGER, dependentRequired={"x": ["y"]}), {"x": 1}, "y: missing"),
     "under a condition": (
         {"if": {"required": ["y"]}, "then": one(INTEGER)},
@@ -519,6 +573,41 @@ def test_a_refusal_ends_with_what_is_expected() -> None:
     assert refusal(schema, {}) == (
         "The arguments of 't' do not fit: n: missing. "
         "Expected {n: integer, unit: one of 'C', 5, null (optional), to: string or null (optional)}."
+    )
+
+
+EXPECTED: dict[str, tuple[Any, str]] = {
+    "a reference to an array": ({"$ref": "#/$defs/list"}, "array"),
+    "a reference to a reference": ({"$ref": "#/$defs/again"}, "array"),
+    "parts with a reference": ({"allOf": [{"$ref": "#/$defs/list"}], "default": []}, "array"),
+    "parts with members": ({"type": "string", "allOf": [{"maxLength": 1}, {"enum": ["a", "b"]}]}, "one of 'a', 'b'"),
+    "alternatives of a type": ({"type": "object", "anyOf": [{"required": ["a"]}, {"required": ["b"]}]}, "object"),
+    "a schema that contains itself": ({"$ref": "#/$defs/loop"}, "integer or array"),
+    "a reference to itself": ({"$ref": "#/$defs/none"}, "any value"),
+    "no value": (False, "no value"),
+    "no members": ({"enum": []}, "no value"),
+    "everything excluded": ({"type": "string", "not": {}}, "no value"),
+    "an impossible alternative": ({"anyOf": [False, INTEGER]}, "integer"),
+    "anything": ({}, "any value"),
+}
+
+
+@pytest.mark.parametrize("is_referenced", [False, True])
+@pytest.mark.parametrize(("schema", "kind"), EXPECTED.values(), ids=EXPECTED)
+def test_what_is_expected_is_said_also_of_what_is_declared_elsewhere(
+    schema: Any, kind: str, is_referenced: bool
+) -> None:
+    whole = {"properties": {"y": INTEGER, "x": schema, "": TEXT}, "required": ["y", ""]}
+    definitions = {
+        "list": {"type": "array"},
+        "again": {"$ref": "#/$defs/list"},
+        "loop": {"anyOf": [INTEGER, {"$ref": "#/$defs/loop"}, {"$ref": "#/$defs/list"}]},
+        "none": {"$ref": "#/$defs/none"},
+        "whole": whole,
+    }
+    said = refusal({**({"$ref": "#/$defs/whole"} if is_referenced else whole), "$defs": definitions}, {"": ""})
+    assert said == (
+        f"The arguments of 't' do not fit: y: missing. Expected {{y: integer, x: {kind} (optional), \"\": string}}."
     )
 
 
@@ -954,7 +1043,9 @@ def test_what_takes_too_many_steps_to_repair_is_refused_with_what_is_wrong(monke
     schema = one({"type": "array", "items": {"anyOf": [INTEGER, {"type": "null"}]}})
     assert decoded(schema, {"x": ["1"] * 20})[0] == {"x": [1] * 20}
     monkeypatch.setattr(_json_schema_repair, "_STEPS", 50)
-    assert refusal(schema, {"x": ["1"] * 20}).startswith("The arguments of 't' do not fit: x[0]: not convertible: ")
+    assert refusal(schema, {"x": ["1"] * 20}).startswith(
+        "The arguments of 't' do not fit, and too much is wrong at once: x[0]: not convertible: "
+    )
 
 
 def test_a_tool_that_is_gone_leaves_nothing_behind() -> None:

@@ -31,6 +31,7 @@ _REF = "surehand:ref"
 # A pattern may try that many ways per text; then the text counts as one that cannot be checked.
 _BACKTRACKING = 100_000
 _MOST = 50_000  # failures of one value, each of which takes some twenty microseconds to tell
+_OF_NAMES = (["additionalProperties"], ["propertyNames"])
 _BESIDE_A_REFERENCE = ("$schema", "$id", "id", "$defs", "definitions")
 
 
@@ -111,6 +112,10 @@ class SchemaCheck:
             for error in self._explainer(part).iter_errors(here):
                 inner = _full_path(error.instance_path, here, "\n\nOn instance{}:\n", error)
                 failure = self._failure(error, (*path, *inner))
+                if failure.keyword == "falseSchema" and error.schema_path[-1:] in _OF_NAMES:
+                    # Where no name is allowed at all, the library complains about the object.
+                    names = {"unexpected": list(value_at(here, inner))}
+                    failure = replace(failure, keyword="additionalProperties", detail=names)
                 if not inner:
                     failure = replace(failure, is_declared=is_declared, has_default=failure.has_default or has_default)
                 if failure.keyword != _REF:

@@ -86,7 +86,7 @@ class _SlowDecoder:
             quiet = self._mended(kept, None)
             if quiet.is_valid:
                 return Rewritten(quiet.value), repairs
-            raise ToolArgumentsError(self._misfit(kept))
+            raise ToolArgumentsError(self._misfit(Mended(kept, False), data))
         written = Written(repairs[0].after if repairs else text, exact=True)
         found = self._mended(kept, written)
         if found.is_valid:
@@ -97,21 +97,21 @@ class _SlowDecoder:
             unwrapped = self._mended(without_nulls(inner, self._check), written)
             if unwrapped.is_valid:
                 return Rewritten(unwrapped.value), (*repairs, Repair("", data, inner), *unwrapped.repairs)
-        raise ToolArgumentsError(self._misfit(found.value))
+        raise ToolArgumentsError(self._misfit(found, data))
 
     def _mended(self, data: dict[str, Any], written: Written | None) -> Mended:
         """The data with its repairs; without what was written, nothing but nulls is looked at."""
         try:
             return without_inner_nulls(data, self._check) if written is None else mended(data, self._check, written)
         except (TooMuch, RecursionError):  # what is wrong with it may still be easy to say
-            return Mended(data, False)
+            return Mended(data, False, is_too_much=True)
 
     def _echoed(self, data: dict[str, Any]) -> dict[str, Any] | None:
         """The inner object, when the model wrapped its arguments as ``{"properties": {…}}``."""
         return None if "properties" in self._check.schema.get("properties", {}) else echoed(data)
 
-    def _misfit(self, data: Any) -> str:
-        problems = problems_in(data, self._check)
+    def _misfit(self, found: Mended, sent: dict[str, Any]) -> str:
+        problems = problems_in(found.value, self._check, sent)
         if not problems:
             return refused(self._tool, "they do not fit the schema of the tool; check each property against it.")
-        return misfit(self._tool, problems, self._check.schema)
+        return misfit(self._tool, problems, self._check.schema, is_too_much=found.is_too_much)

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from ._json_exact import write_json
 from ._json_schema_check import UNCHECKED, Failure, SchemaCheck, TooMuch, value_at
-from ._json_text import is_object
+from ._json_schema_near import DeclaredNames, kind_of
+from ._json_text import is_array, is_object
 from ._problems import Path, Problem, located
 
 __all__ = ["problems_in"]
@@ -21,6 +24,7 @@ _TYPES = {
     "array": "list_type", "object": "dict_type", "null": "none_required",
 }  # fmt: skip
 
+_IMPOSSIBLE = "no value is possible here"
 _ABOUT_NAMES = ("required", "additionalProperties", "unevaluatedProperties")
 
 # The name that pydantic has for the same complaint, and for the limit in it.
@@ -38,12 +42,24 @@ _LIMITS = {
 }
 
 
-def problems_in(data: Any, check: SchemaCheck) -> list[Problem]:
+def problems_in(data: Any, check: SchemaCheck, sent: Any) -> list[Problem]:
     """What is wrong with the data; of alternatives, what the nearest one says, or several that are as near.
 
+    ``sent`` is the data as the model sent it, before some of it was repaired: that is what it can recognise.
     Raises ``TooMuch`` when that cannot be found out in a bounded number of steps.
     """
-    return located(_Explainer(check).errors(data, "")[:_MOST], data)
+    return [_as_sent(problem, sent) for problem in located(_Explainer(check).errors(data, "")[:_MOST], data)]
+
+
+def _as_sent(problem: Problem, sent: Any) -> Problem:
+    if problem.kind == "missing":
+        return problem
+    for key in problem.path:
+        is_there = key in sent if is_object(sent) else is_array(sent) and isinstance(key, int) and key < len(sent)
+        if not is_there:  # it is in what was text
+            return problem
+        sent = value_at(sent, (key,))
+    return replace(problem, received=sent)
 
 
 class _Explainer:
@@ -51,6 +67,7 @@ class _Explainer:
 
     def __init__(self, check: SchemaCheck) -> None:
         self._check = check
+        self._names = DeclaredNames(check.schema)
         self._steps = 0
         # By identity, which is safe: the data that is explained outlives the search.
         self._known: dict[tuple[int, str], list[dict[str, Any]]] = {}
@@ -88,7 +105,8 @@ class _Explainer:
             several = sum(not errors for errors in found) > 1
             text = "expected one alternative to fit, but several do" if several else "expected one alternative to fit"
             return [_error("one_of", value, text)]
-        ranks = [_rank(errors) for errors in found]
+        counts = [self._names.count(value, branch) for branch in failure.branches]
+        ranks = [_rank(errors, value, count) for errors, count in zip(found, counts, strict=True)]
         nearest = [errors for errors, rank in zip(found, ranks, strict=True) if rank == min(ranks)]
         if min(ranks)[:2] > (0, 0) and is_object(value) and (tags := _tags_of(found)):
             return tags
@@ -97,11 +115,20 @@ class _Explainer:
         return nearest[0]
 
 
-def _rank(errors: Sequence[Mapping[str, Any]]) -> tuple[int, int, int]:
-    """How far an alternative is from the value: another type, another constant in it, then how much is wrong."""
-    own = [error["type"] for error in errors if not error["loc"]]
-    distance = 2 if any(kind in _TYPES.values() for kind in own) else 1 if "literal_error" in own else 0
-    return distance, sum(map(_is_tag, errors)), len(errors)
+def _rank(errors: Sequence[Mapping[str, Any]], value: Any, declared: int) -> tuple[int, int, int, int]:
+    """How far an alternative is from the value: another type, another constant, fewer names, more that is wrong."""
+    distance = max((_distance(error, kind_of(value)) for error in errors if not error["loc"]), default=0)
+    return distance, sum(map(_is_tag, errors)), -declared, len(errors)
+
+
+def _distance(error: Mapping[str, Any], kind: str) -> int:
+    if error["type"] == "falseSchema":
+        return 3
+    if error["type"] == "literal_error":
+        return 1 if kind in error["kinds"] else 2
+    if error["type"] == "int_type" and kind == "number":
+        return 1
+    return 2 if error["type"] in _TYPES.values() else 0
 
 
 def _tags_of(found: Sequence[list[dict[str, Any]]]) -> list[dict[str, Any]]:
@@ -151,20 +178,24 @@ def _complaints(failure: Failure, value: Any) -> Iterable[dict[str, Any]]:
             return [_error(_TYPES[name], value) for name in sorted(detail["types"], key="null".__eq__)]
         case "enum" | "const":
             options = detail["options"] if keyword == "enum" else [detail["expected_value"]]
-            expected = _any_of(options)
-            return [_error("literal_error", value, f"Input should be {expected}", expected=expected)]
+            if not options:
+                return [_error("falseSchema", value, _IMPOSSIBLE)]
+            error = _error("literal_error", value, expected=_any_of(options))
+            return [{**error, "kinds": set(map(kind_of, options))}]
         case "required":
             return [_error("missing", value, path=(detail["property"],))]
         case "additionalProperties" | "unevaluatedProperties":
             return [_error("extra_forbidden", value[name], path=(name,)) for name in detail["unexpected"]]
+        case "not" if detail["schema"] in ({}, True):
+            return [_error("falseSchema", value, _IMPOSSIBLE)]
         case _:
             say = _SAID.get(keyword)
             return [_error(keyword, value, say(detail) if say else failure.message)]
 
 
 _SAID: dict[str, Callable[[Mapping[str, Any]], str]] = {
-    "minProperties": lambda detail: f"expected at least {detail['limit']} properties",
-    "maxProperties": lambda detail: f"expected at most {detail['limit']} properties",
+    "minProperties": lambda detail: f"expected at least {_properties(detail['limit'])}",
+    "maxProperties": lambda detail: f"expected at most {_properties(detail['limit'])}",
     "additionalItems": lambda detail: f"expected at most {detail['limit']} items",
     "unevaluatedItems": lambda detail: f"expected no items at {detail['unexpected']}",
     "uniqueItems": lambda detail: "expected items that all differ",
@@ -172,10 +203,14 @@ _SAID: dict[str, Callable[[Mapping[str, Any]], str]] = {
         "expected other items: not as many as must be, or more than may be, are of a certain kind"
     ),
     "propertyNames": lambda detail: f"expected other property names than {_short_json(detail['error'].instance)}",
-    "falseSchema": lambda detail: "expected nothing at this place",
+    "falseSchema": lambda detail: _IMPOSSIBLE,
     "not": lambda detail: f"expected something else than what fits {_short_json(detail['schema'])}",
     UNCHECKED: lambda detail: "expected a text that can be checked against the pattern; this one takes too many steps",
 }
+
+
+def _properties(limit: int) -> str:
+    return "1 property" if limit == 1 else f"{limit} properties"
 
 
 def _any_of(options: Sequence[Any]) -> str:

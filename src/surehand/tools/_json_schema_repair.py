@@ -29,11 +29,12 @@ _KEYWORDS = ("enum", "const", "anyOf", "oneOf", "type")  # the most telling firs
 
 @dataclass(frozen=True, slots=True)
 class Mended:
-    """A value after its repairs, as far as they went."""
+    """A value after its repairs, as far as they went; ``is_too_much`` if the search for them was given up."""
 
     value: Any
     is_valid: bool
     repairs: tuple[Repair, ...] = ()
+    is_too_much: bool = False
 
 
 def mended(data: dict[str, Any], check: SchemaCheck, written: Written) -> Mended:

@@ -115,15 +115,16 @@ def explain(problems: Sequence[Problem], most: int = 20) -> str:
 
 
 def _clause(path: Path, here: Sequence[Problem]) -> str:
+    place = show_path(path) or "the arguments"
     if here[0].received is _ABSENT:
-        return f"{show_path(path)}: missing"
+        return f"{place}: missing"
     said = [problem.words for problem in here]
     troubles = list(dict.fromkeys(trouble for trouble, _ in said))
     trouble = troubles[0] if len(troubles) == 1 else "none of the possible types"
     options = list(dict.fromkeys(expected for _, expected in said))
     rest = [option.removeprefix("expected ") for option in options[1:]]
     wanted = " or ".join([options[0], *rest])
-    return f"{show_path(path)}: {trouble + ': ' if trouble else ''}{wanted}, received {describe(here[0].received)}"
+    return f"{place}: {trouble + ': ' if trouble else ''}{wanted}, received {describe(here[0].received)}"
 
 
 def show_path(path: Sequence[str | int]) -> str:
