@@ -59,7 +59,7 @@ def test_questions_about_an_object_that_answers_to_every_name_come_to_an_end(mad
 
 @pytest.mark.parametrize("kind", [Agreeable, Growing])
 def test_an_object_that_answers_to_every_name_is_registered_by_its_own_call_or_refused(kind: type[Agreeable]) -> None:
-    with pytest.raises(UserError, match="signature of .* cannot be read"):
+    with pytest.raises(UserError, match=r"signature of .* cannot be read"):
         collect_tools([kind()])
 
 

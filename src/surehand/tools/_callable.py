@@ -165,7 +165,7 @@ def _is_cache(function: Any) -> bool:
 def _check_cached(function: Any, parameters: tuple[Parameter, ...], label: str) -> None:
     while is_partial(function):
         function = function.func
-    inner = function.__func__ if inspect.ismethod(function) else function
+    inner: Any = function.__func__ if inspect.ismethod(function) else function
     if not _is_cache(inner):
         return
     if is_generator(inner.__wrapped__):

@@ -17,11 +17,13 @@ from ..errors import UserError
 from ._fields import field_of
 from ._inhabited import uninhabited
 from ._parameter import Parameter
+from ._presence import looks_of
 from ._scalars import Scalar, lenient_arguments
 from ._schema_json import json_schema_of
 from ._strict import Strictness, strict_arguments
 from ._structs import arguments_core
 from ._tidy import tidy_schema
+from ._unfillable import Unfillable
 
 __all__ = ["ArgumentsSchema", "ValidationError", "adapter_of", "build_schema", "json_of", "problems_of"]
 
@@ -32,14 +34,18 @@ _BYTES_AS_TEXT = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64", se
 class ArgumentsSchema:
     """How one tool's arguments look and are read.
 
-    ``json_schema`` is ``None`` without parameters. ``count`` is the number of values in a result without unknown
-    names, or ``None`` when unknown names are dropped anyway. ``has_decimals`` asks for fractions to be kept exact.
+    ``json_schema`` is ``None`` without parameters. ``names`` are Python's, ``sent_names`` those that a model may send.
+    ``keeps_unknown``: a result has the names that the tool does not have. ``count`` is the number of values in one
+    that has none of those, or ``None`` where the number does not tell. ``has_decimals`` asks for fractions to be kept
+    exact.
     ``validate_leniently`` takes text for the parameters in ``scalars`` too, where there are any.
     ``takes_anything``: some type takes any value, or reads numbers in its own way.
     """
 
     json_schema: dict[str, Any] | None
     names: tuple[str, ...]
+    sent_names: frozenset[str]
+    keeps_unknown: bool
     defaulted: frozenset[str]
     validate_json: Callable[[str], dict[str, Any]]
     validate_python: Callable[[Any], dict[str, Any]]
@@ -63,7 +69,8 @@ def build_schema(parameters: Sequence[Parameter], descriptions: Mapping[str, str
     core, json_schema = _described(fields, {entry.name: entry.hint for entry in parameters}, label)
     names = list(json_schema.get("properties", {}))
     strictness = Strictness()
-    strict: Any = strict_arguments(core, strictness, keep_unknown=names == list(fields))
+    looks = looks_of(core)
+    strict: Any = strict_arguments(core, strictness, keep_unknown=looks.has_own_names)
     lenient: Any
     lenient, scalars = lenient_arguments(strict)
     try:
@@ -74,10 +81,12 @@ def build_schema(parameters: Sequence[Parameter], descriptions: Mapping[str, str
     return ArgumentsSchema(
         json_schema=json_schema if names else None,
         names=tuple(fields),
+        sent_names=looks.sent_names,
+        keeps_unknown=looks.has_own_names,
         defaulted=frozenset(name for name in names if name not in json_schema.get("required", ())),
         validate_json=validator.validate_json,
         validate_python=validator.validate_python,
-        count=len(fields) if names == list(fields) else None,
+        count=len(fields) if looks.has_own_names and looks.always_complete else None,
         has_decimals=strictness.loses_digits,
         enums=_enums_by_message(strictness.enums),
         validate_leniently=None if lenient_validator is None else lenient_validator.validate_json,
@@ -127,6 +136,8 @@ def _hidden(fields: Mapping[str, Any]) -> str:
 
 
 def _unusable(label: str, name: str, hint: Any, cause: Exception) -> str:
+    if isinstance(cause, Unfillable):
+        return f"{label}: parameter {name!r} {cause}"
     lines = str(cause).splitlines() or [type(cause).__name__]
     # pydantic-core tells the way to the problem first, and the problem last.
     reason = (lines[-1] if lines[0].startswith("Error building") else lines[0]).strip().rstrip(".:")

@@ -20,6 +20,7 @@ from ._callable import innermost, owner_of, passable, shown_signature
 from ._hints import is_union, parts_of, substituted, unaliased
 from ._parameter import MISSING, Injected, Parameter
 from ._tool import Parameters, ToolContext, ToolExecution
+from ._unfillable import MEMORY_ID_MARK
 
 __all__ = ["MemoryId", "Signature", "caller", "local_names", "read_signature"]
 
@@ -29,6 +30,11 @@ _FOR_KEYS = (Required, NotRequired, ReadOnly)
 
 class MemoryId:
     """Marks a parameter that gets the memory id of the run: ``user: Annotated[str, MemoryId]`` (spec 3.5.1)."""
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Callable[[Any], Any]) -> Any:
+        """The type itself, marked: inside of another type, where the model would set it, it has to be found."""
+        return {"type": "chain", "steps": [handler(source)], "metadata": {MEMORY_ID_MARK: True}}
 
 
 class Signature(Struct, frozen=True, eq=False):

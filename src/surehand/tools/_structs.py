@@ -22,6 +22,7 @@ from typing_extensions import TypedDict
 
 from ._hints import has_json_values, is_foreign, substituted
 from ._translate import portable
+from ._unfillable import check_fillable
 
 __all__ = ["CONFIG", "arguments_core", "is_pydantic"]
 
@@ -57,7 +58,9 @@ def _typed_dict(fields: Mapping[str, Any], name: str, doc: str | None) -> dict[s
         adapter: TypeAdapter[Any] = TypeAdapter(kind)
         if not adapter.pydantic_complete:
             adapter.rebuild(raise_errors=True)
-    return dict(cast("dict[str, Any]", adapter.core_schema))
+    core = dict(cast("dict[str, Any]", adapter.core_schema))
+    check_fillable(core)
+    return core
 
 
 def _by_ref(definitions: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:

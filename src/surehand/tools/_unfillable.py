@@ -1,0 +1,85 @@
+"""Types that have a JSON schema though no model may, or can, fill them: found in the core schema, however deep."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+from typing_extensions import TypeIs
+
+from ._hints import is_foreign
+from ._json_text import is_array, is_object
+from ._tool import Parameters, ToolContext, ToolExecution
+
+__all__ = ["MEMORY_ID_MARK", "Unfillable", "check_fillable"]
+
+# In the metadata of a core schema: surehand fills this with the memory id of the run.
+MEMORY_ID_MARK = "surehand_memory_id"
+
+_INJECTED = (Parameters, ToolContext, ToolExecution)
+_FIELDS = ("typed-dict-field", "model-field", "dataclass-field")
+_FILLED = (
+    "contains {}, which surehand fills and no model may; give the tool a parameter of its own for it, and take it out "
+    "of the type"
+)
+
+
+class Unfillable(Exception):
+    """Why a model cannot fill the type, and the remedy, as the rest of "parameter 'x' …"."""
+
+
+def check_fillable(core: Mapping[str, Any]) -> None:
+    """Raises ``Unfillable`` if a part of that core schema cannot be left to a model (spec 3.5.1)."""
+    waiting: list[tuple[Any, bool]] = [(core, False)]
+    seen: set[int] = set()
+    while waiting:
+        node, by_name = waiting.pop()
+        if is_array(node) or _is_tuple(node):
+            waiting.extend((entry, by_name) for entry in node)
+        elif is_object(node) and id(node) not in seen:
+            seen.add(id(node))
+            if node.get("init") is False and node.get("type") == "dataclass-field":
+                continue  # the constructor does not take it, so no model fills it
+            config = node.get("config")
+            by_name = bool(config.get("validate_by_name", by_name)) if is_object(config) else by_name
+            _check(node, by_name)
+            waiting.extend((value, by_name) for key, value in node.items() if key not in ("default", "serialization"))
+
+
+def _is_tuple(node: object) -> TypeIs[tuple[Any, ...]]:
+    return isinstance(node, tuple)
+
+
+def _check(schema: Mapping[str, Any], by_name: bool) -> None:
+    metadata = schema.get("metadata")
+    if is_object(metadata) and MEMORY_ID_MARK in metadata:
+        raise Unfillable(_FILLED.format("Annotated[…, MemoryId]"))
+    if isinstance(schema.get("cls"), type):
+        _check_class(schema["cls"], schema.get("type"))
+    if schema.get("type") in _FIELDS and not by_name:
+        _check_alias(schema.get("validation_alias"))
+
+
+def _check_class(kind: Any, node: Any) -> None:
+    name: str = kind.__name__
+    if issubclass(kind, _INJECTED):
+        raise Unfillable(_FILLED.format(name))
+    if inspect.isabstract(kind) and (node in ("model", "dataclass") or is_foreign(kind)):
+        missing = ", ".join(sorted(kind.__abstractmethods__))
+        raise Unfillable(
+            f"contains {name}, which is abstract ({missing}), so that none can be made; name the classes "
+            "that are not, joined by |"
+        )
+
+
+def _check_alias(alias: Any) -> None:
+    """A name that the model can be told is needed: a way into other data is none."""
+    if not is_array(alias):
+        return
+    paths = alias if is_array(alias[0]) else []  # pydantic shows no single path, however short
+    if not any(len(path) == 1 and isinstance(path[0], str) for path in paths):
+        raise Unfillable(
+            f"has the validation alias {alias!r}, a path into other data that no schema can tell the model; use "
+            "Field(alias='…'), or AliasChoices with a plain name"
+        )
