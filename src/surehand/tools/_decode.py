@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, NoReturn, Protocol
 
@@ -56,7 +57,8 @@ def _doubt(schema: ArgumentsSchema) -> tuple[Callable[[str], object] | None, str
 
 def make_decoder(schema: ArgumentsSchema, tool: str) -> Decoder:
     """The function that reads this tool's arguments; it raises ``ToolArgumentsError`` and nothing else."""
-    validate, count = schema.validate_json, schema.count
+    validate, count, names = schema.validate_json, schema.count, frozenset(schema.names)
+    keeps_unknown = schema.keeps_unknown
     slow = _SlowDecoder(schema, tool)
     # Where all are plain, the careful way would cost several times as much as the reading itself.
     is_plain = schema.validate_leniently is not None and len(schema.scalars) == len(schema.names)
@@ -70,12 +72,14 @@ def make_decoder(schema: ArgumentsSchema, tool: str) -> Decoder:
             values = validate(text)
         except ValidationError as error:
             quick = quick_repair(text) if quick_repair is not None and decoding != "strict" else None
-            return quick if quick is not None and len(quick[0]) == count else slow.failed(text, decoding, error)
+            if quick is not None and (quick[0].keys() <= names if count is None else len(quick[0]) == count):
+                return quick
+            return slow.failed(text, decoding, error)
         except Exception:  # a validator in the user's type, or text that has no UTF-8 form
             return slow.decode(text, decoding)
-        if count is not None and len(values) != count:
-            return slow.without_unknown(values, decoding, ())
-        return values, ()
+        if (len(values) == count) if count is not None else (keeps_unknown and values.keys() <= names):
+            return values, ()
+        return slow.without_unknown(values, None, _Sent(text, decoding, ()))
 
     return decode
 
@@ -92,11 +96,13 @@ class _SlowDecoder:
     def decode(self, text: str, decoding: Decoding) -> Decoded:
         """The whole way."""
         data, repairs = self._read(text, decoding)
+        return self._decoded(data, _Sent(text, decoding, repairs))
+
+    def _decoded(self, data: dict[str, Any], sent: _Sent) -> Decoded:
         try:
-            return self.without_unknown(self._validate(data), decoding, repairs)
+            return self.without_unknown(self._validate(data), data, sent)
         except ValidationError as error:
-            problems = located(problems_of(error), data)
-            return self._settled(data, error, problems, _Sent(text, decoding, repairs))
+            return self._settled(data, error, located(problems_of(error), data), sent)
 
     def failed(self, text: str, decoding: Decoding, error: ValidationError) -> Decoded:
         """The way from a complaint about the text as it is."""
@@ -106,7 +112,7 @@ class _SlowDecoder:
         if self.quick_repair is not None and decoding != "strict" and self._are_of_scalars(complaints):
             quick = self.quick_repair(text)
             if quick is not None:
-                return self.without_unknown(quick[0], decoding, quick[1])
+                return self.without_unknown(quick[0], None, _Sent(text, decoding, quick[1]))
         data, repairs = self._read(text, decoding)
         if self.schema.has_decimals and _has_decimal(data):  # what complained saw other numbers
             return self.decode(text, decoding)
@@ -119,18 +125,25 @@ class _SlowDecoder:
         scalars = self.schema.scalars
         return all(len(complaint["loc"]) == 1 and complaint["loc"][0] in scalars for complaint in complaints)
 
-    def without_unknown(self, values: dict[str, Any], decoding: Decoding, repairs: tuple[Repair, ...]) -> Decoded:
-        """The values without names that the tool does not have, each reported (spec 4.1.6)."""
+    def without_unknown(self, values: dict[str, Any], data: dict[str, Any] | None, sent: _Sent) -> Decoded:
+        """The values without names that the tool does not have, each reported (spec 4.1.6).
+
+        ``data`` is what they were made of, or ``None`` if it was not looked at for itself.
+        """
         schema = self.schema
-        if schema.count is not None and len(values) == schema.count:
-            return values, repairs
         known = {name: values[name] for name in schema.names if name in values}
-        unknown = {name: value for name, value in values.items() if name not in known}
-        if decoding != "strict" and (inner := schema_echo(unknown, schema)) is not None:
+        if schema.keeps_unknown and len(known) == len(values):
+            return values, sent.repairs
+        if data is None:  # which refuses what pydantic takes under a name that it does not know, such as NaN
+            data = self._read(sent.text, sent.decoding)[0]
+        unknown = {name: value for name, value in data.items() if name not in schema.sent_names}
+        if (inner := self._echo(data, sent)) is not None:
             # Every parameter has a default, and they must not stand in for what the model did send.
-            found, more = self.decode(compact(inner), decoding)
-            return found, (*repairs, Repair("", unknown, inner), *more)
-        return known, (*repairs, *(Repair(clean_text(name), value, None) for name, value in unknown.items()))
+            return self._decoded(inner, sent.inside(data, inner))
+        return known, (*sent.repairs, *(Repair(clean_text(name), value, None) for name, value in unknown.items()))
+
+    def _echo(self, data: dict[str, Any], sent: _Sent) -> dict[str, Any] | None:
+        return None if sent.decoding == "strict" or sent.is_inner else schema_echo(data, self.schema)
 
     def _read(self, text: str, decoding: Decoding) -> tuple[dict[str, Any], tuple[Repair, ...]]:
         try:
@@ -140,22 +153,23 @@ class _SlowDecoder:
         return object_in(data, self.tool, self.schema.json_schema), repairs
 
     def _settled(self, data: dict[str, Any], cause: ValidationError, problems: list[Problem], sent: _Sent) -> Decoded:
-        schema, repairs, decoding = self.schema, sent.repairs, sent.decoding
-        written = Written(repairs[0].after if repairs else sent.text, exact=schema.has_decimals)
+        schema, written = self.schema, sent.written(exact=self.schema.has_decimals)
         if (quiet := fix_quietly(data, problems, schema, written)) is not None:
             try:
-                return self.without_unknown(self._validate(quiet), decoding, repairs)
+                return self.without_unknown(self._validate(quiet), quiet, sent)
             except ValidationError:
                 pass  # then it is repaired from the start, as a union may want it otherwise
-        if decoding == "strict":
+        if sent.decoding == "strict":
             self._refuse(problems, cause)
+        if all(problem.kind == "missing" for problem in problems) and (inner := self._echo(data, sent)) is not None:
+            return self._decoded(inner, sent.inside(data, inner))
         for _ in range(_ROUNDS):
             data, made = fix(data, problems, schema, written)
             if made is None:
                 break
-            repairs = (*repairs, *made)
+            sent = sent.repaired(made)
             try:
-                return self.without_unknown(self._validate(data), decoding, repairs)
+                return self.without_unknown(self._validate(data), data, sent)
             except ValidationError as error:
                 cause, problems = error, located(problems_of(error), data)
         self._refuse(beyond_repair(problems, schema, written), cause)
@@ -180,15 +194,31 @@ def _is_of_another_value(problem: Problem) -> bool:
     return type(seen) in (str, int, bool) and problem.received != seen and problem.kind != "key"
 
 
+@dataclass(frozen=True, slots=True)
 class _Sent:
-    """What the model sent, how far it may be changed, and what was changed to read it."""
+    """What the model sent, how far it may be changed, and what was changed so far.
 
-    __slots__ = ("decoding", "repairs", "text")
+    ``is_inner``: the arguments stood inside the words of a schema.
+    """
 
-    def __init__(self, text: str, decoding: Decoding, repairs: tuple[Repair, ...]) -> None:
-        self.text = text
-        self.decoding: Decoding = decoding
-        self.repairs = repairs
+    text: str
+    decoding: Decoding
+    repairs: tuple[Repair, ...]
+    is_inner: bool = False
+
+    def repaired(self, made: tuple[Repair, ...]) -> _Sent:
+        return replace(self, repairs=(*self.repairs, *made))
+
+    def inside(self, data: dict[str, Any], inner: dict[str, Any]) -> _Sent:
+        return replace(self, repairs=(*self.repairs, Repair("", data, inner)), is_inner=True)
+
+    def written(self, *, exact: bool) -> Written:
+        """The numbers as they were written, in the text as it was read."""
+        is_text_repair = bool(self.repairs) and self.repairs[0].path == "" and isinstance(self.repairs[0].before, str)
+        written = Written(self.repairs[0].after if is_text_repair else self.text, exact=exact)
+        if self.is_inner:
+            written.enter("properties")
+        return written
 
 
 def _has_decimal(node: Any) -> bool:

@@ -42,9 +42,6 @@ def fix(
 
     In a union, the places are repaired for the first member for which all of them can be.
     """
-    if all(problem.kind == "missing" for problem in problems) and (inner := schema_echo(data, schema)) is not None:
-        written.enter("properties")
-        return inner, (Repair("", data, inner),)
     changes = _resolved(problems, lambda problem: _change(problem, schema, written))
     if not changes:
         return data, None
@@ -73,9 +70,9 @@ def beyond_repair(problems: Sequence[Problem], schema: ArgumentsSchema, written:
 
 
 def schema_echo(data: dict[str, Any], schema: ArgumentsSchema) -> dict[str, Any] | None:
-    """The inner object, when the model wrapped its arguments as ``{"properties": {…}}``."""
-    inner = None if "properties" in schema.names else echoed(data)
-    if inner is None:
+    """The inner object, when the model wrapped all its arguments as ``{"properties": {…}}``."""
+    inner = echoed(data)
+    if inner is None or not schema.sent_names.isdisjoint(data):
         return None
     is_schema = all(is_object(value) and "type" in value for value in inner.values())
     return inner if inner and not is_schema else None
