@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
+from pydantic_core import SchemaValidator, to_json
+
 from ._json_text import is_exact
 from ._structs import is_pydantic
 
@@ -46,8 +48,7 @@ def strict_arguments(schema: Any, seen: Strictness, *, keep_unknown: bool) -> di
         return {**schema, "schema": inner, "definitions": [_strict(entry, seen) for entry in schema["definitions"]]}
     fields = {name: _of_field(entry, seen) for name, entry in schema["fields"].items()}
     extra = "allow" if keep_unknown else "ignore"
-    without_reference = {key: value for key, value in schema.items() if key != "ref"}
-    return {**without_reference, "fields": fields, "extra_behavior": extra, "total": True}
+    return {**_without_reference(schema), "fields": fields, "extra_behavior": extra, "total": True}
 
 
 def _strict(schema: Any, seen: Strictness) -> Any:
@@ -55,8 +56,7 @@ def _strict(schema: Any, seen: Strictness) -> Any:
     rule = _RULES.get(kind)
     if rule is not None and "ref" in schema:
         # What others refer to is the whole, whatever a rule wraps around it.
-        bare = {key: value for key, value in schema.items() if key != "ref"}
-        return {**rule(bare, seen), "ref": schema["ref"]}
+        return {**rule(_without_reference(schema), seen), "ref": schema["ref"]}
     if rule is not None:
         return rule(schema, seen)
     if kind == "any":
@@ -136,22 +136,53 @@ def _exact_number(value: Any) -> Any:
 
 def _iso_only(schema: Any, seen: Strictness) -> Any:
     pattern, wanted = _ISO[schema["type"]]
-
-    def check(value: Any) -> Any:
-        if not isinstance(value, str) or pattern.match(value) is None:
-            raise ValueError(f"expected {wanted}")
-        return value
-
-    return _checked(schema, check)
+    return _of_text(schema, pattern.match, wanted)
 
 
 def _uuid(schema: Any, seen: Strictness) -> Any:
-    def check(value: Any) -> Any:
-        if not isinstance(value, str) or _UUID.fullmatch(value) is None:
-            raise ValueError("expected a UUID, such as 123e4567-e89b-12d3-a456-426614174000")
-        return value
+    return _of_text(schema, _UUID.fullmatch, "a UUID, such as 123e4567-e89b-12d3-a456-426614174000")
 
-    return _checked(schema, check)
+
+def _of_text(schema: Any, fits: Callable[[str], object], wanted: str) -> Any:
+    """What is written as text of that form.
+
+    Between the members of a union, pydantic prefers the one that the value fits more exactly. A function in between
+    would turn the JSON into Python's text, which fits no date exactly: a union would then prefer ``str``, and give a
+    date for a date and time. A function that only chooses leaves the JSON as it is.
+    """
+
+    def tag(value: Any) -> str | None:
+        return "text" if isinstance(value, str) and fits(value) is not None else None
+
+    from_json = {
+        "type": "tagged-union", "discriminator": tag, "choices": {"text": schema},
+        "custom_error_type": "text_form", "custom_error_message": f"expected {wanted}",
+    }  # fmt: skip
+    return {
+        "type": "json-or-python",
+        "json_schema": from_json,
+        "python_schema": _of_text_in_python(schema, tag, wanted),
+    }
+
+
+def _of_text_in_python(schema: Any, tag: Callable[[Any], str | None], wanted: str) -> Any:
+    # The same for what was parsed before: what JSON makes of it fits exactly, like text as ``str``.
+    strict: Any = {**schema, "strict": True}
+    exactly = SchemaValidator(strict).validate_json
+
+    def read(value: Any, otherwise: Callable[[Any], Any]) -> Any:
+        if tag(value) is None:
+            raise ValueError(f"expected {wanted}")
+        try:
+            return exactly(to_json(value))
+        except ValueError:
+            return otherwise(value)
+
+    return {"type": "function-wrap", "function": {"type": "no-info", "function": read}, "schema": schema}
+
+
+def _without_reference(schema: Any) -> dict[str, Any]:
+    return {key: value for key, value in schema.items() if key != "ref"}
 
 
 def _enum(schema: Any, seen: Strictness) -> Any:
