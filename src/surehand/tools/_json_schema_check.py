@@ -6,6 +6,7 @@ The only importer of jsonschema-rs. Nothing is ever fetched, whatever a schema r
 from __future__ import annotations
 
 import weakref
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -44,8 +45,8 @@ class Failure:
     """One keyword that a value does not satisfy.
 
     ``path`` leads to the place in the value, ``detail`` is what the keyword wants. ``branches`` are the alternatives
-    of an ``anyOf`` or ``oneOf``. ``is_declared`` tells a declared property from one that only other rules cover, and
-    ``has_default`` whether a default is declared for it.
+    of an ``anyOf`` or ``oneOf``. Of a null, ``is_declared`` tells whether it is that of a declared property, and not of
+    one that only other rules cover, and ``has_default`` whether a default is declared for it.
     """
 
     keyword: str
@@ -111,11 +112,7 @@ class SchemaCheck:
             here = value_at(value, path)
             for error in self._explainer(part).iter_errors(here):
                 inner = _full_path(error.instance_path, here, "\n\nOn instance{}:\n", error)
-                failure = self._failure(error, (*path, *inner))
-                if failure.keyword == "falseSchema" and error.schema_path[-1:] in _OF_NAMES:
-                    # Where no name is allowed at all, the library complains about the object.
-                    names = {"unexpected": list(value_at(here, inner))}
-                    failure = replace(failure, keyword="additionalProperties", detail=names)
+                failure = self._failure(error, (*path, *inner), value_at(here, inner))
                 if not inner:
                     failure = replace(failure, is_declared=is_declared, has_default=failure.has_default or has_default)
                 if failure.keyword != _REF:
@@ -129,21 +126,28 @@ class SchemaCheck:
                     return found
         return found
 
-    def _failure(self, error: jsonschema_rs.ValidationError, path: Path) -> Failure:
+    def _failure(self, error: jsonschema_rs.ValidationError, path: Path, value: Any) -> Failure:
         keyword = error.kind.name
         branches: tuple[str, ...] = ()
         detail: Mapping[str, Any] = {}
         if keyword in ("anyOf", "oneOf"):
             branches = tuple(error.message.split())
+        elif keyword == "falseSchema" and error.schema_path[-1:] in _OF_NAMES:
+            # Where no name is allowed at all, the library complains about the object.
+            keyword, detail = "additionalProperties", {"unexpected": list(value)}
         elif keyword != _REF:
             detail = error.kind.as_dict()
             detail = {"schema": _without_stops(detail["schema"])} if keyword == "not" else detail
             keyword = UNCHECKED if keyword == "pattern" and "pattern" not in detail else keyword
-        declared = self._declaration(error, path[-1]) if path else ()
+        failure = Failure(keyword, path, detail, error.message, branches)
+        return failure if value is not None or not path else self._of_null(failure, error)
+
+    def _of_null(self, failure: Failure, error: jsonschema_rs.ValidationError) -> Failure:
+        declared = self._declaration(error, failure.path[-1])
         places = [pointer_to(declared)] if declared else []
-        places += [error.message] if keyword == _REF else []
+        places += [error.message] if failure.keyword == _REF else []
         has_default = any("default" in (part_of(self.schema, place) or ()) for place in places)
-        return Failure(keyword, path, detail, error.message, branches, bool(declared), has_default)
+        return replace(failure, is_declared=bool(declared), has_default=has_default)
 
     def _declaration(self, error: jsonschema_rs.ValidationError, name: str | int) -> Path:
         """Where the property of that name is declared, if what is wrong is wrong with such a property."""
@@ -185,15 +189,14 @@ def _full_path(path: list[str | int], root: Any, frame: str, error: jsonschema_r
     if not (is_object(node) and "" in node):
         return tuple(path)
     message = error.verbose_message
-    ways = list(_ways(path, root))
-    return next((way for way in ways if frame.format(_as_shown(way)) in message), tuple(path))
+    return next((way for way in _ways(path, root) if frame.format(_as_shown(way)) in message), tuple(path))
 
 
 def _ways(path: Sequence[str | int], root: Any) -> Iterator[Path]:
-    """The path, with empty names between its steps wherever something has that name."""
-    todo: list[tuple[Path, Any, int]] = [((), root, 0)]
+    """The path, with empty names between its steps wherever something has that name; the shortest first."""
+    todo: deque[tuple[Path, Any, int]] = deque([((), root, 0)])
     while todo:
-        way, node, used = todo.pop()
+        way, node, used = todo.popleft()
         if used == len(path):
             yield way
         elif (is_object(node) and path[used] in node) or (is_array(node) and isinstance(path[used], int)):
