@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import types
 from typing import Any
 
 from typing_extensions import TypeIs
@@ -23,9 +24,11 @@ __all__ = [
     "is_partial",
     "misfit",
     "plain_callable",
+    "unbound",
     "wrapped_by",
 ]
 
+_METHODS = (types.MethodType, staticmethod, classmethod)
 # More than anybody writes: the end for what wraps itself.
 MOST_WRAPPERS = 100
 
@@ -50,6 +53,12 @@ def is_partial(function: Any) -> TypeIs[functools.partial[Any]]:
     """Whether it is a function with some arguments given already."""
     # By its own type: what answers to every name is none, whatever it says about its class.
     return issubclass(type(function), functools.partial)
+
+
+def unbound(function: Any) -> Any:
+    """What is inside of a bound, a static or a class method; others are given back as they are."""
+    # Asked of the kind alone, since an object that answers to every name has a ``__func__`` as well.
+    return function.__func__ if issubclass(type(function), _METHODS) else function
 
 
 def wrapped_by(function: Any) -> Any:

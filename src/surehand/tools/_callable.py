@@ -14,7 +14,7 @@ from typing import Any, get_origin
 
 from msgspec import structs
 
-from .._checks import MOST_WRAPPERS, call_of, is_generator, is_partial, wrapped_by
+from .._checks import MOST_WRAPPERS, call_of, is_generator, is_partial, unbound, wrapped_by
 from ..errors import UserError
 from ._hints import unaliased
 from ._parameter import Parameter
@@ -43,8 +43,8 @@ def innermost(function: Any) -> Any:
             function = function.func
         elif (wrapped := wrapped_by(function)) is not None:
             function = wrapped
-        elif isinstance(function, (types.MethodType, staticmethod, classmethod)):
-            function = function.__func__
+        elif (inner := unbound(function)) is not function:
+            function = inner
         else:
             break
     if isinstance(getattr(function, "__globals__", None), dict):

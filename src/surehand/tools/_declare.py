@@ -6,12 +6,11 @@ resolved; and only then is pydantic's machinery for schemas loaded, so that impo
 
 from __future__ import annotations
 
-import types
 from collections.abc import Callable, Mapping
 from types import FrameType
 from typing import Any, TypeVar, overload
 
-from .._checks import is_partial
+from .._checks import is_partial, unbound
 from ..errors import UserError
 from ._options import (
     TOOL_ATTRIBUTE,
@@ -156,7 +155,6 @@ def default_name(function: Any) -> str:
     """The name of the function, or of what is inside a partial, or of the object's type."""
     while is_partial(function):
         function = function.func
-    if isinstance(function, (types.MethodType, staticmethod, classmethod)):
-        function = function.__func__
+    function = unbound(function)
     name: object = getattr(function, "__name__", None)
     return name if isinstance(name, str) and name else type(function).__name__

@@ -20,6 +20,7 @@ from pydantic import ConfigDict, TypeAdapter
 from pydantic.fields import FieldInfo
 from typing_extensions import TypedDict
 
+from ._dataclasses import called, is_to_be_called
 from ._hints import has_json_values, is_foreign, substituted
 from ._translate import portable
 from ._unfillable import check_fillable
@@ -106,7 +107,8 @@ class _Rewriter:
 
     def _dataclass(self, schema: dict[str, Any]) -> dict[str, Any]:
         changed = self._inside(schema)
-        return {**changed, "schema": {**changed["schema"], **_closed(schema)}}
+        changed = {**changed, "schema": {**changed["schema"], **_closed(schema)}}
+        return called(changed, _maker) if is_to_be_called(schema["cls"]) else changed
 
     def _union(self, schema: dict[str, Any]) -> dict[str, Any]:
         tags = [_tag_of(choice) for choice in schema["choices"]]
