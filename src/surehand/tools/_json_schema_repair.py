@@ -197,8 +197,8 @@ class _Search:
         elif value is not None:
             plain = write_json(value)
             tokens = self.written.tokens_at(path)
-            if (is_object(tokens) or is_array(tokens)) and _plainly(written := write_json(tokens)) == plain:
-                yield written
+            if (is_object(tokens) or is_array(tokens)) and _plainly(sent := write_json(tokens)) == plain:
+                yield sent
             yield plain
 
     def _member(self, value: Any, options: Sequence[Any], path: Path) -> Any:
