@@ -199,7 +199,7 @@ def test_sch_20_an_optional_argument_may_be_left_out_or_null() -> None:
 
 
 def test_sch_21_a_schema_without_properties_is_a_tool_without_parameters() -> None:
-    made = one((ToolSpec("ping", None, {"type": "object"}), lambda call: ToolResult.of("pong")))
+    made = one((ToolSpec("ping", None, {"type": "object"}), lambda call, context: ToolResult.of("pong")))
     assert made.name == "ping"
     assert made.body.decode("{}") == ({}, ())
 
