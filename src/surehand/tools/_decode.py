@@ -39,10 +39,11 @@ class Decoder(Protocol):
 _ROUNDS = 4
 
 # Texts that must not be validated straight: numbers that become infinite or lose digits in binary, and the words that
-# JSON has not. Up to 15 digits survive.
+# JSON has not. Up to 15 digits survive, but no zeros at the end.
 _NOT_FINITE = re.compile(r"[0-9](?:[eE]\+?[0-9]{3}|[0-9]{299})|NaN|Infinity")
 _NOT_EXACT = re.compile(r"[0-9](?:[eE]|[0-9.]{16})|NaN|Infinity")
-_LONG = re.compile(r"[0-9](?:[eE]|[0-9.]{16})")
+_NOT_AS_WRITTEN = re.compile(r"[0-9](?:[eE]|[0-9.]{16}|\.[0-9]*0(?![0-9]))|NaN|Infinity")
+_LONG = re.compile(r"[0-9](?:[eE]|[0-9.]{16}|\.[0-9]*0(?![0-9]))")
 
 
 def _doubt(schema: ArgumentsSchema) -> tuple[Callable[[str], object] | None, str]:
@@ -50,8 +51,11 @@ def _doubt(schema: ArgumentsSchema) -> tuple[Callable[[str], object] | None, str
     if not schema.has_decimals and not schema.takes_anything:
         return None, ""
     if schema.takes_anything:
+        if schema.keeps_scale:
+            return _NOT_AS_WRITTEN.search, ""
         return (_NOT_EXACT if schema.has_decimals else _NOT_FINITE).search, ""
-    # Only decimals of our own, which notice for themselves what an exponent makes of a number without a point.
+    # Only decimals of our own, which notice for themselves what becomes a whole number. So without a point, only a
+    # negative exponent can make a fraction.
     return _LONG.search, "."
 
 
@@ -66,7 +70,7 @@ def make_decoder(schema: ArgumentsSchema, tool: str) -> Decoder:
     doubtful, mark = _doubt(schema)
 
     def decode(text: str, decoding: Decoding = "repair", /) -> Decoded:
-        if doubtful is not None and mark in text and doubtful(text) is not None:
+        if doubtful is not None and (mark in text or "e-" in text or "E-" in text) and doubtful(text) is not None:
             return slow.decode(text, decoding)
         try:
             values = validate(text)
@@ -147,13 +151,14 @@ class _SlowDecoder:
 
     def _read(self, text: str, decoding: Decoding) -> tuple[dict[str, Any], tuple[Repair, ...]]:
         try:
-            data, repairs = read_json(text, exact=self.schema.has_decimals, decoding=decoding)
+            schema = self.schema
+            data, repairs = read_json(text, exact=schema.has_decimals, scale=schema.keeps_scale, decoding=decoding)
         except NotJson as error:
             raise ToolArgumentsError(not_an_object(self.tool, str(error), self.schema.json_schema)) from error
         return object_in(data, self.tool, self.schema.json_schema), repairs
 
     def _settled(self, data: dict[str, Any], cause: ValidationError, problems: list[Problem], sent: _Sent) -> Decoded:
-        schema, written = self.schema, sent.written(exact=self.schema.has_decimals)
+        schema, written = self.schema, sent.written(self.schema)
         if (quiet := fix_quietly(data, problems, schema, written)) is not None:
             try:
                 return self.without_unknown(self._validate(quiet), quiet, sent)
@@ -212,10 +217,11 @@ class _Sent:
     def inside(self, data: dict[str, Any], inner: dict[str, Any]) -> _Sent:
         return replace(self, repairs=(*self.repairs, Repair("", data, inner)), is_inner=True)
 
-    def written(self, *, exact: bool) -> Written:
+    def written(self, schema: ArgumentsSchema) -> Written:
         """The numbers as they were written, in the text as it was read."""
         is_text_repair = bool(self.repairs) and self.repairs[0].path == "" and isinstance(self.repairs[0].before, str)
-        written = Written(self.repairs[0].after if is_text_repair else self.text, exact=exact)
+        text = self.repairs[0].after if is_text_repair else self.text
+        written = Written(text, exact=schema.has_decimals, scale=schema.keeps_scale)
         if self.is_inner:
             written.enter("properties")
         return written

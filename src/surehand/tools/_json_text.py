@@ -74,20 +74,22 @@ class Token(str):
     __slots__ = ()
 
 
-def read_json(text: str, *, exact: bool = False, decoding: Decoding = "repair") -> tuple[Any, tuple[Repair, ...]]:
+def read_json(
+    text: str, *, exact: bool = False, scale: bool = False, decoding: Decoding = "repair"
+) -> tuple[Any, tuple[Repair, ...]]:
     """What the text says, and the repair it took; blank text is an empty object (spec 4.1.1). Raises ``NotJson``.
 
-    With ``exact``, a fraction that a float might not hold, and what has an exponent, comes as a ``Decimal``. Lone
-    surrogates are replaced.
+    With ``exact``, a fraction that a float might not hold, and what has an exponent, comes as a ``Decimal``; with
+    ``scale``, so does one that ends in a zero, such as 1.10. Lone surrogates are replaced.
     """
     text = text.removeprefix(BYTE_ORDER_MARK)
     if not text or text.isspace():
         return {}, ()
-    value = _quickly(text, exact)
+    value = _quickly(text, _scaled_decoder if scale else _exact_decoder if exact else _decoder)
     if value is not None and not isinstance(value, str):
         return value, ()
     text = clean_text(text)
-    number = _exact_number if exact else _float_number
+    number = _scaled_number if scale else _exact_number if exact else _float_number
     try:
         value = _loads(text, number)
     except NotJson as first:
@@ -170,10 +172,10 @@ def _only_object(text: str) -> str | None:
 # ---------------------------------------------------------------- parsing
 
 
-def _quickly(text: str, exact: bool) -> Any:
+def _quickly(text: str, decoder: msgspec.json.Decoder[Any]) -> Any:
     """The value of sound text; ``None`` for text that needs the careful way, or that says null."""
     try:
-        value = (_exact_decoder if exact else _decoder).decode(text)
+        value = decoder.decode(text)
     except (ValueError, RecursionError, NotJson):
         return None
     return None if may_be_deep(text) else value
@@ -249,6 +251,19 @@ def _exact_number(token: str) -> float | Decimal:
         return _float_number(token)
     if len(token) <= 16 and "e" not in token and "E" not in token and is_exact(number):
         return number
+    return _decimal(token, number)
+
+
+def _scaled_number(token: str) -> float | Decimal:
+    number = float(token)
+    if len(token) <= 16 and repr(number) == token and is_exact(number) and not number.is_integer():
+        return number
+    if math.isinf(number) and ("e" in token or "E" in token or len(token) > 4300):
+        return _float_number(token)
+    return _decimal(token, number)
+
+
+def _decimal(token: str, number: float) -> Decimal:
     try:
         exact = Decimal(token)
     except InvalidOperation:  # an exponent of twenty digits
@@ -260,3 +275,4 @@ def _exact_number(token: str) -> float | Decimal:
 
 _decoder = msgspec.json.Decoder()
 _exact_decoder = msgspec.json.Decoder(float_hook=_exact_number)
+_scaled_decoder = msgspec.json.Decoder(float_hook=_scaled_number)

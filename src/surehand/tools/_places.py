@@ -38,11 +38,13 @@ def changed(data: Any, changes: Iterable[tuple[Path, Any]]) -> Any:
 class Written:
     """The numbers of a text as the model wrote them; the text is read again only when one is asked for.
 
-    ``exact`` tells whether fractions that a float cannot hold are kept as decimals.
+    ``exact`` tells whether fractions that a float cannot hold are kept as decimals, ``scale`` whether those are that
+    end in a zero.
     """
 
-    def __init__(self, text: str, *, exact: bool) -> None:
+    def __init__(self, text: str, *, exact: bool, scale: bool = False) -> None:
         self.exact = exact
+        self.scale = scale
         self._text = text
         self._below: list[str] = []
         self._root: Any = NOTHING

@@ -295,7 +295,9 @@ def _decoded(value: Any, kind: type | tuple[type, ...], written: Written) -> Any
     if not isinstance(value, str) or not value.strip():
         return NOTHING
     try:
-        found, _ = read_json(value, exact=written.exact, decoding="strict")  # once, and nothing else
+        found, _ = read_json(
+            value, exact=written.exact, scale=written.scale, decoding="strict"
+        )  # once, and nothing else
     except NotJson:
         return NOTHING
     return found if isinstance(found, kind) else NOTHING

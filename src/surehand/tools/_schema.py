@@ -37,9 +37,9 @@ class ArgumentsSchema:
     ``json_schema`` is ``None`` without parameters. ``names`` are Python's, ``sent_names`` those that a model may send.
     ``keeps_unknown``: a result has the names that the tool does not have. ``count`` is the number of values in one
     that has none of those, or ``None`` where the number does not tell. ``has_decimals`` asks for fractions to be kept
-    exact.
-    ``validate_leniently`` takes text for the parameters in ``scalars`` too, where there are any.
-    ``takes_anything``: some type takes any value, or reads numbers in its own way.
+    exact, ``keeps_scale`` for the zeros at their end too. ``validate_leniently`` takes text for the parameters in
+    ``scalars`` too, where there are any. ``takes_anything``: some type takes any value, or reads numbers in its own
+    way.
     """
 
     json_schema: dict[str, Any] | None
@@ -51,6 +51,7 @@ class ArgumentsSchema:
     validate_python: Callable[[Any], dict[str, Any]]
     count: int | None
     has_decimals: bool
+    keeps_scale: bool
     enums: Mapping[str, type[enum.Enum]]
     validate_leniently: Callable[[str], dict[str, Any]] | None
     scalars: Mapping[str, Scalar]
@@ -75,6 +76,10 @@ def build_schema(parameters: Sequence[Parameter], descriptions: Mapping[str, str
     lenient, scalars = lenient_arguments(strict)
     try:
         validator = SchemaValidator(strict)
+        parsed_validator = validator
+        if strictness.loses_digits:
+            parsed: Any = strict_arguments(core, Strictness(parsed=True), keep_unknown=looks.has_own_names)
+            parsed_validator = SchemaValidator(parsed)
         lenient_validator = SchemaValidator(lenient) if scalars else None
     except SchemaError as error:
         raise UserError(f"{label}: the types of its parameters cannot be combined: {error}") from error
@@ -85,9 +90,10 @@ def build_schema(parameters: Sequence[Parameter], descriptions: Mapping[str, str
         keeps_unknown=looks.has_own_names,
         defaulted=frozenset(name for name in names if name not in json_schema.get("required", ())),
         validate_json=validator.validate_json,
-        validate_python=validator.validate_python,
+        validate_python=parsed_validator.validate_python,
         count=len(fields) if looks.has_own_names and looks.always_complete else None,
         has_decimals=strictness.loses_digits,
+        keeps_scale=strictness.keeps_scale,
         enums=_enums_by_message(strictness.enums),
         validate_leniently=None if lenient_validator is None else lenient_validator.validate_json,
         scalars=scalars,

@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic_core import SchemaValidator, to_json
 
-from ._json_text import is_exact
+from ._json_text import is_array, is_exact, is_object
 from ._structs import is_pydantic
 
 __all__ = ["Strictness", "decimal_ways", "is_plain_decimal", "strict_arguments"]
@@ -34,9 +34,15 @@ _EXACT = {"bytes", "none", "url", "multi-host-url", "definition-ref", "missing-s
 
 @dataclass(slots=True)
 class Strictness:
-    """What was met on the way: whether digits can get lost, whether a type takes anything, and the enums."""
+    """What was met on the way: whether digits can get lost, whether a type takes anything, and the enums.
 
+    ``keeps_scale``: some type is a decimal, for which 1.10 is not 1.1. ``parsed`` is what is asked for: a schema for
+    what was read before, in which fractions are decimals where a float would lose something of them.
+    """
+
+    parsed: bool = False
     loses_digits: bool = False
+    keeps_scale: bool = False
     takes_anything: bool = False
     enums: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
 
@@ -60,14 +66,39 @@ def _strict(schema: Any, seen: Strictness) -> Any:
     if rule is not None:
         return rule(schema, seen)
     if kind == "any":
-        seen.takes_anything = True
-    elif kind not in _EXACT:
-        _note_opaque(seen)
+        return {**schema, **_anything(seen)}
+    if kind not in _EXACT:
+        _note_opaque(schema, seen)
     return schema
 
 
-def _note_opaque(seen: Strictness) -> None:
+def _anything(seen: Strictness) -> dict[str, Any]:
+    seen.takes_anything = True
+    if not seen.parsed:
+        return {"type": "any"}
+    return {"type": "function-plain", "function": {"type": "no-info", "function": _with_floats}}
+
+
+def _with_floats(node: Any) -> Any:
+    """The same for whoever takes anything as in tools without decimals, as far as a float can hold it."""
+    if is_object(node):
+        return {key: _with_floats(item) for key, item in node.items()}
+    if is_array(node):
+        return [_with_floats(item) for item in node]
+    if isinstance(node, Decimal) and Decimal(repr(number := float(node))) == node:
+        return number
+    return node
+
+
+def _note_opaque(schema: Any, seen: Strictness) -> None:
     seen.loses_digits = seen.takes_anything = True
+    seen.keeps_scale = seen.keeps_scale or _has_a_decimal(schema)
+
+
+def _has_a_decimal(schema: Any) -> bool:
+    if is_object(schema):
+        return schema.get("type") == "decimal" or any(map(_has_a_decimal, schema.values()))
+    return isinstance(schema, (list, tuple)) and any(map(_has_a_decimal, schema))  # pyright: ignore[reportUnknownArgumentType]
 
 
 def _of_field(entry: Any, seen: Strictness) -> Any:
@@ -82,7 +113,8 @@ def _strict_flag(schema: Any, seen: Strictness) -> Any:
 
 
 def _strict_float(schema: Any, seen: Strictness) -> Any:
-    return {**schema, "strict": schema.get("strict", True), "allow_inf_nan": False}
+    strict = {**schema, "strict": schema.get("strict", True), "allow_inf_nan": False}
+    return _checked(strict, _with_floats) if seen.parsed else strict
 
 
 def _text(schema: Any, seen: Strictness) -> Any:
@@ -103,7 +135,7 @@ _OTHER_KIND = _OtherKind()
 
 
 def _decimal(schema: Any, seen: Strictness) -> Any:
-    seen.loses_digits = True
+    seen.loses_digits = seen.keeps_scale = True
     careful = _checked(schema, _exact_number)
     if not set(schema) <= {"type", "ref", "metadata", "serialization"}:
         return careful
@@ -130,8 +162,10 @@ def decimal_ways(schema: Any) -> list[Any]:
 
 
 def _exact_number(value: Any) -> Any:
-    """The value, unless it is text or a float that may have lost digits."""
-    return _OTHER_KIND if type(value) is str or (type(value) is float and not is_exact(value)) else value
+    """The value, unless it is text or a float that may have lost digits; whole ones had an exponent, or a zero."""
+    if type(value) is float:
+        return value if is_exact(value) and not value.is_integer() else _OTHER_KIND
+    return _OTHER_KIND if type(value) is str else value
 
 
 def _iso_only(schema: Any, seen: Strictness) -> Any:
@@ -234,17 +268,15 @@ def _inside(*keys: str) -> Callable[[Any, Strictness], Any]:
     def rule(schema: Any, seen: Strictness) -> Any:
         changed = {key: _strict(schema[key], seen) for key in keys if key in schema}
         if schema["type"] in ("list", "set", "frozenset") and len(changed) < len(keys):
-            seen.takes_anything = True
+            changed["items_schema"] = _anything(seen)
         return {**schema, **changed}
 
     return rule
 
 
 def _dict(schema: Any, seen: Strictness) -> Any:
-    if "values_schema" not in schema:
-        seen.takes_anything = True
-        return schema
-    changed = {**schema, "values_schema": _strict(schema["values_schema"], seen)}
+    values = _strict(schema["values_schema"], seen) if "values_schema" in schema else _anything(seen)
+    changed = {**schema, "values_schema": values}
     if "keys_schema" in schema:
         changed["keys_schema"] = _key(schema["keys_schema"], seen)
     return changed
@@ -274,7 +306,14 @@ def _tuple(schema: Any, seen: Strictness) -> Any:
 
 
 def _union(schema: Any, seen: Strictness) -> Any:
-    return {**schema, "choices": [_choice(choice, seen) for choice in schema["choices"]]}
+    choices: list[Any] = schema["choices"]
+    if seen.parsed:  # JSON text fits a UUID more exactly than str for pydantic, but Python's text does not
+        choices = sorted(choices, key=_is_not_uuid)
+    return {**schema, "choices": [_choice(choice, seen) for choice in choices]}
+
+
+def _is_not_uuid(choice: Any) -> bool:
+    return isinstance(choice, tuple) or bool(choice["type"] != "uuid")
 
 
 def _choice(choice: Any, seen: Strictness) -> Any:
@@ -296,7 +335,7 @@ def _typed_dict(schema: Any, seen: Strictness) -> Any:
 
 def _dataclass(schema: Any, seen: Strictness) -> Any:
     if is_pydantic(schema):
-        _note_opaque(seen)  # a pydantic dataclass follows its own configuration
+        _note_opaque(schema, seen)  # a pydantic dataclass follows its own configuration
         return schema
     inner = schema["schema"]
     fields = [_of_field(entry, seen) for entry in inner["fields"]]
