@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import json
 import math
 from decimal import Decimal
 from typing import Any
@@ -12,6 +13,7 @@ from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import PydanticSerializationError
 
 from ._hints import has_json_values
+from ._members import has_plain_members
 
 __all__ = ["json_schema_of"]
 
@@ -50,10 +52,14 @@ class _Generator(GenerateJsonSchema):
         return {key: value for key, value in super().frozenset_schema(schema).items() if key != "uniqueItems"}
 
     def dict_schema(self, schema: Any) -> dict[str, Any]:
-        """An object; keys that have to be whole numbers are said to be so."""
+        """An object; keys that have to be whole numbers, or constants, are said to be so in text."""
         found = super().dict_schema(schema)
         if schema.get("keys_schema", {}).get("type") == "int":
             found["propertyNames"] = {"pattern": "^-?[0-9]+$"}
+        names: dict[str, Any] = self.resolve_ref_schema(found.get("propertyNames", {}))
+        if any(not isinstance(value, str) for value in names.get("enum", ())):
+            texts = [value if isinstance(value, str) else json.dumps(value) for value in names["enum"]]
+            found["propertyNames"] = {"enum": texts}
         return found
 
     def handle_invalid_for_json_schema(self, schema: Any, error_info: str) -> Any:
@@ -68,6 +74,14 @@ class _Generator(GenerateJsonSchema):
             case _:
                 reason = f"it has no JSON schema: {error_info}"
         raise PydanticInvalidForJsonSchema(reason)
+
+    def literal_schema(self, schema: Any) -> dict[str, Any]:
+        """The constants; refused where pydantic's own rules are left alone and take only the members themselves."""
+        if has_plain_members(schema):
+            raise PydanticInvalidForJsonSchema(
+                "in a pydantic model, no JSON value is a member that a Literal names; name the enum, or its values"
+            )
+        return super().literal_schema(schema)
 
     def is_subclass_schema(self, schema: Any) -> dict[str, Any]:
         """Refused: no JSON value is a class."""

@@ -6,7 +6,6 @@ by a call of the constructor, wherever it stands: in a list, in a user's datacla
 
 from __future__ import annotations
 
-import enum
 import inspect
 import threading
 import warnings
@@ -22,6 +21,7 @@ from typing_extensions import TypedDict
 
 from ._dataclasses import called, is_to_be_called
 from ._hints import has_json_values, is_foreign, substituted
+from ._members import base64_once, by_name, literal_by_value, text_key
 from ._translate import portable
 from ._unfillable import check_fillable
 
@@ -74,6 +74,7 @@ class _Rewriter:
     def __init__(self) -> None:
         self.definitions: dict[str, dict[str, Any]] = {}
         self._refs: list[tuple[Any, str]] = []
+        self._originals: dict[str, dict[str, Any]] = {}
 
     def rewritten(self, node: Any) -> Any:
         """The node with every foreign class in it replaced."""
@@ -92,7 +93,17 @@ class _Rewriter:
             case "union":
                 return self._union(schema)
             case "enum" if not has_json_values(schema["cls"]):
-                return _by_name(schema)
+                return by_name(schema)
+            case "literal":
+                return literal_by_value(schema)
+            case "function-after":
+                return base64_once(self._inside(schema))
+            case "dict" if "keys_schema" in schema:
+                keys = text_key(schema["keys_schema"], self._originals)
+                return self._inside({**schema, "keys_schema": keys})
+            case "definitions":
+                self._originals.update(_by_ref(schema["definitions"]))
+                return self._inside(schema)
             case "model":  # pydantic has a validator of it already, and would not look at a changed schema
                 return schema
             case "dataclass":
@@ -132,6 +143,7 @@ class _Rewriter:
         fields, make = (_struct_fields if issubclass(kind, msgspec.Struct) else _attrs_fields)(alias, kind)
         inner = _typed_dict(fields, kind.__name__, inspect.cleandoc(kind.__doc__) if kind.__doc__ else None)
         if inner["type"] == "definitions":
+            self._originals.update(_by_ref(inner["definitions"]))
             for ref, entry in _by_ref(inner["definitions"]).items():
                 if ref not in self.definitions:
                     self.definitions[ref] = entry
@@ -140,17 +152,6 @@ class _Rewriter:
         plain = {key: value for key, value in inner.items() if key != "ref"}
         schema = {**self.rewritten(plain), "extra_behavior": "forbid"}
         return {"type": "function-after", "function": {"type": "no-info", "function": make}, "schema": schema}
-
-
-def _by_name(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """An enum whose values JSON has not: the model sends the name of a member."""
-    kind: type[enum.Enum] = schema["cls"]
-    made: dict[str, Any] = {
-        "type": "function-after",
-        "function": {"type": "no-info", "function": kind.__members__.__getitem__},
-        "schema": {"type": "literal", "expected": [member.name for member in schema["members"]]},
-    }
-    return {**made, "ref": schema["ref"]} if "ref" in schema else made
 
 
 def is_pydantic(schema: Mapping[str, Any]) -> bool:

@@ -19,6 +19,7 @@ MEMORY_ID_MARK = "surehand_memory_id"
 
 _INJECTED = (Parameters, ToolContext, ToolExecution)
 _FIELDS = ("typed-dict-field", "model-field", "dataclass-field")
+_NO_TEXT = {"tuple", "list", "set", "frozenset", "dict", "typed-dict", "dataclass", "named-tuple", "call", "none"}
 _FILLED = (
     "contains {}, which surehand fills and no model may; give the tool a parameter of its own for it, and take it out "
     "of the type"
@@ -33,6 +34,7 @@ def check_fillable(core: Mapping[str, Any]) -> None:
     """Raises ``Unfillable`` if a part of that core schema cannot be left to a model (spec 3.5.1)."""
     waiting: list[tuple[Any, bool]] = [(core, False)]
     seen: set[int] = set()
+    definitions = {entry["ref"]: entry for entry in core.get("definitions", ())}
     while waiting:
         node, by_name = waiting.pop()
         if is_array(node) or _is_tuple(node):
@@ -43,7 +45,7 @@ def check_fillable(core: Mapping[str, Any]) -> None:
                 continue  # the constructor does not take it, so no model fills it
             config = node.get("config")
             by_name = bool(config.get("validate_by_name", by_name)) if is_object(config) else by_name
-            _check(node, by_name)
+            _check(node, by_name, definitions)
             waiting.extend((value, by_name) for key, value in node.items() if key not in ("default", "serialization"))
 
 
@@ -51,14 +53,36 @@ def _is_tuple(node: object) -> TypeIs[tuple[Any, ...]]:
     return isinstance(node, tuple)
 
 
-def _check(schema: Mapping[str, Any], by_name: bool) -> None:
+def _check(schema: Mapping[str, Any], by_name: bool, definitions: Mapping[str, Any]) -> None:
     metadata = schema.get("metadata")
     if is_object(metadata) and MEMORY_ID_MARK in metadata:
         raise Unfillable(_FILLED.format("Annotated[…, MemoryId]"))
     if isinstance(schema.get("cls"), type):
         _check_class(schema["cls"], schema.get("type"))
+    if "keys_schema" in schema and not _can_be_text(schema["keys_schema"], definitions):
+        raise Unfillable(
+            "contains a dict whose keys are objects, arrays or null, while keys are text in JSON; use a list of pairs, "
+            "or text as keys"
+        )
     if schema.get("type") in _FIELDS and not by_name:
         _check_alias(schema.get("validation_alias"))
+
+
+def _can_be_text(schema: Any, definitions: Mapping[str, Any]) -> bool:
+    match schema["type"]:
+        case "definition-ref" if schema["schema_ref"] in definitions:
+            return _can_be_text(definitions[schema["schema_ref"]], definitions)
+        case "model" if not schema.get("root_model"):
+            return False
+        case "model" | "nullable" | "default" | "function-after":
+            return "schema" not in schema or _can_be_text(schema["schema"], definitions)
+        case "model-fields":  # of a root model
+            return _can_be_text(schema["fields"]["root"]["schema"], definitions)
+        case "union":
+            choices = [entry[0] if _is_tuple(entry) else entry for entry in schema["choices"]]
+            return any(_can_be_text(entry, definitions) for entry in choices)
+        case kind:
+            return kind not in _NO_TEXT
 
 
 def _check_class(kind: Any, node: Any) -> None:
