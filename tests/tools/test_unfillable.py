@@ -71,7 +71,7 @@ def tool_of(hint: Any) -> Callable[..., str]:
 
 
 @pytest.mark.parametrize("holder", HOLDERS)
-@pytest.mark.parametrize("hint", INJECTED, ids=repr)
+@pytest.mark.parametrize("hint", INJECTED, ids=range(len(INJECTED)))
 def test_what_surehand_fills_is_refused_inside_of_other_types(holder: str, hint: Any) -> None:
     held = HOLDERS[holder](hint)
     for kind in (held, list[held], dataclasses.make_dataclass("Outer", [("inner", held | None)])):
