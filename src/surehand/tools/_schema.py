@@ -6,6 +6,7 @@ Everything is built once per tool, from one core schema: what the model is told 
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -28,6 +29,8 @@ from ._unfillable import Unfillable
 __all__ = ["ArgumentsSchema", "ValidationError", "adapter_of", "build_schema", "json_of", "problems_of"]
 
 _BYTES_AS_TEXT = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64", ser_json_inf_nan="strings")
+
+_UNKNOWN_NAME = re.compile(r"name '(\w+)' is not defined")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -151,9 +154,19 @@ def _unusable(label: str, name: str, hint: Any, cause: Exception) -> str:
         reason = "it is no type"
     elif "isinstance" in reason:
         reason = "no JSON value is an instance of it"
+    return f"{label}: parameter {name!r} has the type {hint!r}, which a model cannot fill ({reason}); {_remedy(reason)}"
+
+
+def _remedy(reason: str) -> str:
+    if unknown := _UNKNOWN_NAME.search(reason):
+        return (
+            f"define {unknown[1]} at module level and import it at run time (not only under TYPE_CHECKING): inside of "
+            "a function, the types that refer to it cannot find it"
+        )
+    if "typing_extensions.TypedDict" in reason:
+        return "import TypedDict from typing_extensions where that class is defined"
     return (
-        f"{label}: parameter {name!r} has the type {hint!r}, which a model cannot fill ({reason}); use "
-        "plain types, dataclasses, TypedDicts, enums or pydantic models, or take it from a ToolContext parameter: "
+        "use plain types, dataclasses, TypedDicts, enums or pydantic models, or take it from a ToolContext parameter: "
         "ctx.deps"
     )
 
