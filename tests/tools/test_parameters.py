@@ -58,7 +58,43 @@ class Changing(msgspec.Struct, eq=False):
     names: list[str] = []
 
 
-@pytest.mark.parametrize("default", [Settings(), Mutable(), Changing()], ids=["model", "dataclass", "struct"])
+@dataclasses.dataclass(frozen=True, eq=False)
+class Shallow:
+    """Cannot change itself, but what is in it can."""
+
+    names: list[str] = dataclasses.field(default_factory=list)
+
+
+class Fixed(msgspec.Struct, eq=False, frozen=True):
+    names: list[str] = []
+
+
+class FrozenModel(BaseModel, frozen=True):
+    names: list[str] = []
+
+    def __hash__(self) -> int:
+        return 1
+
+
+class HashedModel(Settings):
+    def __hash__(self) -> int:
+        return 1
+
+
+class HashedList(list[str]):
+    @property
+    def names(self) -> list[str]:
+        return self
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return 1
+
+
+@pytest.mark.parametrize(
+    "default",
+    [Settings(), Mutable(), Changing(), Shallow(), Fixed(), FrozenModel(), HashedModel()],
+    ids=lambda default: type(default).__name__,
+)
 def test_an_object_that_can_change_is_copied_for_each_call(default: Any) -> None:
     def act(it: Any = default) -> Any:
         it.names.append("x")
@@ -67,6 +103,31 @@ def test_an_object_that_can_change_is_copied_for_each_call(default: Any) -> None
     act.__annotations__ = {"it": type(default)}
     assert [run(act, "{}") for _ in range(3)] == [["x"]] * 3
     assert default.names == []
+
+
+@pytest.mark.parametrize(
+    "default", [(Shallow(),), frozenset([Shallow()]), (HashedList(),)], ids=["tuple", "frozenset", "list"]
+)
+def test_so_is_one_inside_of_what_cannot_change(default: Any) -> None:
+    def act(it: Any = default) -> Any:
+        (inner,) = it
+        inner.names.append("x")
+        return inner.names
+
+    assert [run(act, "{}") for _ in range(3)] == [["x"]] * 3
+
+
+@dataclasses.dataclass(frozen=True)
+class NotGiven:
+    """Says that nothing was given."""
+
+
+@pytest.mark.parametrize("default", [NotGiven(), object(), (object(),), NotGiven, len])
+def test_what_cannot_change_is_the_same_object_in_each_call(default: Any) -> None:
+    def act(it: Any = default) -> Any:
+        return it
+
+    assert run(act, "{}") is default
 
 
 def test_containers_inside_of_containers_are_copied_too() -> None:

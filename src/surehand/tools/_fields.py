@@ -12,12 +12,12 @@ import dataclasses
 import datetime
 import enum
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from decimal import Decimal
 from typing import Annotated, Any, Literal, NotRequired, Optional, get_args, get_origin
 
 import msgspec
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
 from ..errors import UserError
@@ -71,7 +71,7 @@ def _default(default: Any, hint: Any, name: str, label: str) -> FieldInfo:
     if is_odd_member or isinstance(default, bool) is not isinstance(converted, bool):
         return FieldInfo(default_factory=_always(default))  # shown, it would contradict the type
     is_hashable = has_hash(default)
-    if is_hashable and not _is_mutable_record(default):
+    if is_hashable and _is_fixed(default):
         return FieldInfo(default=default)
     try:
         copy.deepcopy(default)
@@ -88,13 +88,30 @@ def _always(value: Any) -> Callable[[], Any]:
     return lambda: value
 
 
-def _is_mutable_record(value: Any) -> bool:
+def _is_fixed(value: Any) -> bool:
+    """Whether nothing in it can change, as far as it is a record; other objects are what they are, like a sentinel."""
     kind: Any = value.__class__
+    if isinstance(value, enum.Enum):
+        return True
+    if isinstance(value, (tuple, frozenset)):
+        entries: Any = value  # pyright: ignore[reportUnknownVariableType]  # of any type
+        return all(map(_is_fixed, entries))
+    if isinstance(value, (list, dict, set, bytearray)):
+        return False
+    is_frozen, names = _record(kind)
+    return is_frozen and all(_is_fixed(getattr(value, name, None)) for name in names)
+
+
+def _record(kind: Any) -> tuple[bool, Iterable[str]]:
+    """Whether objects of that class refuse changes, and the names of their fields."""
     if dataclasses.is_dataclass(kind):
-        return not getattr(kind, "__dataclass_params__").frozen  # noqa: B009  (the checkers know no such attribute)
-    if isinstance(value, msgspec.Struct):
-        return not value.__struct_config__.frozen
-    return is_foreign(kind)
+        is_frozen = getattr(kind, "__dataclass_params__").frozen  # noqa: B009  (the checkers know no such attribute)
+        return is_frozen, [entry.name for entry in dataclasses.fields(kind)]
+    if issubclass(kind, msgspec.Struct):
+        return kind.__struct_config__.frozen, kind.__struct_fields__
+    if issubclass(kind, BaseModel):
+        return bool(kind.model_config.get("frozen")), kind.model_fields
+    return not is_foreign(kind), ()
 
 
 def _validated(default: Any, hint: Any) -> tuple[Any, str | None]:
