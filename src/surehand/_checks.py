@@ -20,6 +20,7 @@ __all__ = [
     "is_async",
     "is_async_callable",
     "is_awaitable",
+    "is_count",
     "is_generator",
     "is_partial",
     "misfit",
@@ -47,6 +48,11 @@ def misfit(function: Any, *arguments: str, may_be_async: bool = True) -> str | N
     except TypeError:
         return f"a function that can be called with {names}, not with {signature}"
     return f"a function of {names} that is not async" if not may_be_async and is_async(function) else None
+
+
+def is_count(value: Any) -> bool:
+    """Whether it is a whole number of at least 1, such as how many of something there may be."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
 
 
 def is_partial(function: Any) -> TypeIs[functools.partial[Any]]:

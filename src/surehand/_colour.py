@@ -22,6 +22,7 @@ from concurrent.futures import CancelledError as FutureCancelledError
 from concurrent.futures import Executor, Future
 from typing import Any, TypeVar
 
+from ._checks import is_count
 from .errors import UserError
 
 __all__ = [
@@ -244,14 +245,10 @@ def run_in_pool(function: Callable[..., T], *args: Any) -> Future[T]:
     return pool().submit(function, *args)
 
 
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
-
-
 def set_pool_size(size: int) -> None:
     """Use at most ``size`` worker threads (default 128); call it before the first run."""
     global _pools, _pool_size
-    if not _is_count(size):
+    if not is_count(size):
         raise UserError(f"set_pool_size({size!r}): expected at least one thread")
     with _lock:
         _pools, _pool_size = {}, size

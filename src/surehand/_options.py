@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from ._books import Hooks, Settings
 from ._cancel import CancelToken
-from ._checks import misfit
+from ._checks import is_count, misfit
 from .errors import UserError, closest_names
 from .events import Listener, Listeners
 from .memory._base import ChatMemory
@@ -210,19 +210,13 @@ def _complaint(name: str, value: Any) -> str | None:
         return None if expected is None else f"a ChatMemory, or {expected}"
     if name == "listeners" and (isinstance(value, str | bytes) or not isinstance(value, Listeners | Iterable | None)):
         return "a list of functions of one event"
-    if name == "parallel" and not (
-        value is None or (isinstance(value, int) and (isinstance(value, bool) or value > 0))
-    ):
+    if name == "parallel" and not (value is None or isinstance(value, bool) or is_count(value)):
         return "True, False, None, or how many calls may run at once (at least 1)"
-    if name == "stream_buffer" and not _is_count(value):
+    if name == "stream_buffer" and not is_count(value):
         return "how many events may wait for the consumer (at least 1)"
-    if name == "max_result" and value is not None and not _is_count(value):
+    if name == "max_result" and value is not None and not is_count(value):
         return "how many characters of a result the model may read (at least 1), or None for all"
     return None
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
 
 def is_memory(value: object) -> bool:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from .._checks import is_count
 from ..errors import UserError
 from ..messages import AssistantMessage, Message, SystemMessage, ToolMessage
 from ._base import InProcessStore, MessageStore
@@ -67,13 +68,9 @@ class MessageWindow:
 
     def _limit(self) -> int:
         limit = self._max(self.id) if callable(self._max) else self._max
-        if not _is_count(limit):
+        if not is_count(limit):
             raise UserError(f"MessageWindow(max_messages={limit!r}): expected a whole number of at least 1")
         return limit
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
 
 
 def _insert(kept: list[Message], message: Message, system_first: bool) -> None:

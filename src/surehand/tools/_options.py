@@ -9,6 +9,7 @@ from typing import Any, get_args
 
 from msgspec import Struct
 
+from .._checks import is_count
 from ..errors import UserError
 from ._tool import Decoding, Repeat, ReturnBehavior
 
@@ -165,7 +166,7 @@ def _check_counts(given: Mapping[str, Any], label: str) -> None:
         )
     for option, otherwise in (("max_parallel", "no limit"), ("max_result", "what the agent says")):
         most = given.get(option)
-        if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 1):
+        if most is not None and not is_count(most):
             raise UserError(f"{label}: {option}={most!r}; expected 1 or more, or None for {otherwise}")
 
 
