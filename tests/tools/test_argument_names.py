@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Annotated, Any
 
 import pytest
@@ -127,3 +128,31 @@ def test_numbers_are_as_written_also_where_all_parameters_have_defaults() -> Non
     assert decode('{"properties": {"v": 2.50}}')[0] == {"v": "2.50"}
     assert decode('"{\\"properties\\": {\\"v\\": 1E2}}"')[0] == {"v": "1E2"}
     assert decode('{"properties": {"properties": {"v": 1}}}')[0] == {"v": ""}  # once
+
+
+# ---------------------------------------------------------------- found between other words
+
+
+@pytest.mark.parametrize("sent", ['Use {"x": 1} there.', "Send {}.", '```json\n{"properties": {"x": 1}}\n```'])
+def test_an_object_without_a_name_that_the_tool_has_is_not_salvaged(sent: str) -> None:
+    for decode in (decoder(), decoder(city=str), decoder_with({"city": str}, {"city": "Rome"})):
+        assert "are not a JSON object: " in refusal(decode, sent, "salvage")
+
+
+@pytest.mark.parametrize("inner", ['{"city": "Oslo", "x": 1}', '{"properties": {"city": "Oslo"}}'])
+def test_one_with_a_name_that_it_has_is(inner: str) -> None:
+    assert decoder_with({"city": str}, {"city": "Rome"})(f"Here: {inner}.", "salvage")[0] == {"city": "Oslo"}
+
+
+def test_nothing_in_a_fence_is_nothing() -> None:
+    assert decoder_with({"city": str}, {"city": "Rome"})("```json\n{}\n```", "salvage")[0] == {"city": "Rome"}
+    assert decoder()("```\n{}\n```", "salvage")[0] == {}
+
+
+@pytest.mark.parametrize("decoding", ["strict", "repair", "salvage"])
+def test_no_text_at_all_counts_as_blank(decoding: Any) -> None:
+    nothing: Any = None
+    for hint in (int, Decimal, str, Any):
+        assert decoder_with({"v": hint}, {"v": None})(nothing, decoding) == ({"v": None}, ())
+        assert "v: missing" in refusal(decoder(v=hint), nothing, decoding)
+    assert decoder()(nothing, decoding) == ({}, ())

@@ -70,7 +70,7 @@ def make_decoder(schema: ArgumentsSchema, tool: str) -> Decoder:
     doubtful, mark = _doubt(schema)
 
     def decode(text: str, decoding: Decoding = "repair", /) -> Decoded:
-        if doubtful is not None and (mark in text or "e-" in text or "E-" in text) and doubtful(text) is not None:
+        if doubtful is not None and text and (mark in text or "-" in text) and doubtful(text) is not None:
             return slow.decode(text, decoding)
         try:
             values = validate(text)
@@ -98,7 +98,8 @@ class _SlowDecoder:
         self.quick_repair = None if lenient is None else make_quick_repair(lenient, schema.scalars)
 
     def decode(self, text: str, decoding: Decoding) -> Decoded:
-        """The whole way."""
+        """The whole way; no text at all is blank text."""
+        text = text or ""
         data, repairs = self._read(text, decoding)
         return self._decoded(data, _Sent(text, decoding, repairs))
 
@@ -146,13 +147,20 @@ class _SlowDecoder:
             return self._decoded(inner, sent.inside(data, inner))
         return known, (*sent.repairs, *(Repair(clean_text(name), value, None) for name, value in unknown.items()))
 
+    def _takes(self, found: dict[str, Any]) -> bool:
+        # An object between other words may be an example or the answer to something else.
+        inner = schema_echo(found, self.schema)
+        return not self.schema.sent_names.isdisjoint(found if inner is None else inner)
+
     def _echo(self, data: dict[str, Any], sent: _Sent) -> dict[str, Any] | None:
         return None if sent.decoding == "strict" or sent.is_inner else schema_echo(data, self.schema)
 
     def _read(self, text: str, decoding: Decoding) -> tuple[dict[str, Any], tuple[Repair, ...]]:
         try:
             schema = self.schema
-            data, repairs = read_json(text, exact=schema.has_decimals, scale=schema.keeps_scale, decoding=decoding)
+            data, repairs = read_json(
+                text, exact=schema.has_decimals, scale=schema.keeps_scale, decoding=decoding, takes=self._takes
+            )
         except NotJson as error:
             raise ToolArgumentsError(not_an_object(self.tool, str(error), self.schema.json_schema)) from error
         return object_in(data, self.tool, self.schema.json_schema), repairs

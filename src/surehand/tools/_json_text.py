@@ -26,6 +26,7 @@ __all__ = [
     "echoed",
     "is_array",
     "is_exact",
+    "is_huge",
     "is_number_text",
     "is_object",
     "may_be_deep",
@@ -33,6 +34,7 @@ __all__ = [
     "tokens_of",
 ]
 
+_MOST_DIGITS = 4300  # what Python converts
 _DEPTH = 201  # what pydantic's own reader takes
 _STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)  # an open one too, or else quotes cost their square
 _TRAILING_COMMA = re.compile(r",(\s*[}\]])")
@@ -64,6 +66,11 @@ def is_number_text(text: str) -> bool:
     return len(text) < 5000 and _NUMBER_TEXT.fullmatch(text) is not None
 
 
+def is_huge(text: str) -> bool:
+    """Whether the text of a number says one that is refused as a number as well: it is too large (spec 4.1.8)."""
+    return len(text) > _MOST_DIGITS or ("e" in text.lower() and math.isinf(float(text)))
+
+
 class NotJson(Exception):
     """The text is not JSON that we take; the message says why, in words for the model."""
 
@@ -75,12 +82,18 @@ class Token(str):
 
 
 def read_json(
-    text: str, *, exact: bool = False, scale: bool = False, decoding: Decoding = "repair"
+    text: str,
+    *,
+    exact: bool = False,
+    scale: bool = False,
+    decoding: Decoding = "repair",
+    takes: Callable[[dict[str, Any]], bool] | None = None,
 ) -> tuple[Any, tuple[Repair, ...]]:
     """What the text says, and the repair it took; blank text is an empty object (spec 4.1.1). Raises ``NotJson``.
 
     With ``exact``, a fraction that a float might not hold, and what has an exponent, comes as a ``Decimal``; with
-    ``scale``, so does one that ends in a zero, such as 1.10. Lone surrogates are replaced.
+    ``scale``, so does one that ends in a zero, such as 1.10. Lone surrogates are replaced. ``takes`` tells whether an
+    object that was found between other words is meant.
     """
     text = text.removeprefix(BYTE_ORDER_MARK)
     if not text or text.isspace():
@@ -93,9 +106,9 @@ def read_json(
     try:
         value = _loads(text, number)
     except NotJson as first:
-        return _repaired(text, number, first, decoding)
+        return _repaired(text, number, first, decoding, takes)
     if isinstance(value, str):
-        return _repaired(text, number, NotJson("it is a piece of text"), decoding)
+        return _repaired(text, number, NotJson("it is a piece of text"), decoding, takes)
     return value, ()
 
 
@@ -117,7 +130,11 @@ def echoed(data: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _repaired(
-    text: str, number: Callable[[str], Any], first: NotJson, decoding: Decoding
+    text: str,
+    number: Callable[[str], Any],
+    first: NotJson,
+    decoding: Decoding,
+    takes: Callable[[dict[str, Any]], bool] | None,
 ) -> tuple[Any, tuple[Repair, ...]]:
     if decoding == "strict":
         raise first
@@ -132,7 +149,11 @@ def _repaired(
             value = _loads(repaired, number)
         except NotJson:
             continue
-        if not isinstance(value, str):
+        if isinstance(value, str):
+            continue
+        is_fenced_nothing = value == {} and bare.startswith("```")
+        is_found = repaired is not attempts[0] and is_object(value) and not is_fenced_nothing
+        if takes is None or not is_found or takes(value):
             return value, (Repair("", text, repaired),)
     raise first
 
@@ -227,7 +248,7 @@ def _no_constant(name: str) -> NoReturn:
 
 
 def _whole_number(token: str) -> int:
-    if len(token) > 4300:
+    if len(token) > _MOST_DIGITS:
         raise NotJson(f"a number of {len(token)} digits is too large")
     return int(token)
 
@@ -247,7 +268,7 @@ def is_exact(number: float) -> bool:
 
 def _exact_number(token: str) -> float | Decimal:
     number = float(token)
-    if math.isinf(number) and ("e" in token or "E" in token or len(token) > 4300):
+    if math.isinf(number) and ("e" in token or "E" in token or len(token) > _MOST_DIGITS):
         return _float_number(token)
     if len(token) <= 16 and "e" not in token and "E" not in token and is_exact(number):
         return number
@@ -258,7 +279,7 @@ def _scaled_number(token: str) -> float | Decimal:
     number = float(token)
     if len(token) <= 16 and repr(number) == token and is_exact(number) and not number.is_integer():
         return number
-    if math.isinf(number) and ("e" in token or "E" in token or len(token) > 4300):
+    if math.isinf(number) and ("e" in token or "E" in token or len(token) > _MOST_DIGITS):
         return _float_number(token)
     return _decimal(token, number)
 

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from ._json_text import is_array, is_number_text, is_object
+from ._json_text import is_array, is_huge, is_number_text, is_object
 
 __all__ = ["Path", "Problem", "Step", "describe", "explain", "located", "show_path"]
 
@@ -212,6 +212,10 @@ def _problem_of_a_member(error: dict[str, Any], data: Any) -> Problem:
     return Problem(kind, path, node, "", error.get("ctx", _NO_CONTEXT), "", tuple(route), error)
 
 
+def _is_huge_number(text: str) -> bool:
+    return is_number_text(text) and is_huge(text)
+
+
 def _has_fraction(value: Any) -> bool:
     if isinstance(value, str):
         return is_number_text(value) and (number := Decimal(value.strip())) != number.to_integral_value()
@@ -228,6 +232,8 @@ def _said(error: Mapping[str, Any], received: Any) -> tuple[str, str]:
     if error["loc"] and error["loc"][-1] == "[key]":
         trouble, expected = _said({**error, "loc": ()}, received)
         return trouble, f"{expected} as its name"
+    if kind in ("int_type", "int_parsing") and isinstance(received, str) and _is_huge_number(received):
+        return _OUT_OF_RANGE, "expected a smaller integer"
     if kind in ("int_type", "int_parsing") and _has_fraction(received):
         kind = "int_from_float"
     if kind in _TYPE_OF:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from .._codec import to_json
 from ..errors import UserError
-from ._json_text import NotJson, echoed, is_number_text, is_object, read_json
+from ._json_text import NotJson, echoed, is_huge, is_number_text, is_object, read_json
 from ._places import NOTHING, Written, changed
 from ._problems import Path, Problem, Step, show_path
 from ._scalars import decimal_in, float_in, integer_in, truth_in
@@ -129,9 +129,18 @@ def _settled(node: _Node, change: Callable[[Problem], _Change | None]) -> _Chang
     ways = [child for child in node.members if child.found is not None]
     deep = [child for child in ways if child.keys]
     if ways:
-        return (deep or ways)[0].found
+        found = [child.found for child in deep or ways]
+        return next((changes for changes in found if not _loses_digits(changes)), found[0])
     made = (change(problem) for problem in node.problems)
     return next(([one] for one in made if one is not None), None)
+
+
+def _loses_digits(changes: _Changes | None) -> bool:
+    """Whether a number sent as text became a float that is not that number: 9007199254740993 for ``float | int``."""
+    return any(
+        type(after) is float and type(before) is str and Decimal(repr(after)) != Decimal(before.strip())
+        for _, before, after in changes or ()
+    )
 
 
 def _with(data: dict[str, Any], changes: _Changes) -> dict[str, Any]:
@@ -235,7 +244,7 @@ def _as_int(value: Any, path: Path, written: Written) -> Any:
         return 0  # however its exponent is written
     if isinstance(value, float):
         value = written.at(path) or repr(value)
-    if not isinstance(value, (str, Decimal)) or not is_number_text(str(value)):
+    if not isinstance(value, (str, Decimal)) or not is_number_text(str(value)) or is_huge(str(value)):
         return NOTHING
     number = Decimal(str(value).strip())
     whole = int(number)
