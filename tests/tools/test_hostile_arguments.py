@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import sys
 from collections.abc import Callable
@@ -233,3 +234,35 @@ def test_much_text_is_read_or_refused(kind: str) -> None:
     row, text = GROWING[kind]
     each = max(1, len(text(1_000)) - len(text(500))) / 500
     outcome(DECODERS[row], text(int(1_000_000 / each / 10)), "salvage")
+
+
+# ---------------------------------------------------------------- very much that is wrong
+
+
+@dataclasses.dataclass
+class Point:
+    """A record."""
+
+    a: int
+
+
+ORDERS = decoder(v=list[Point | tuple[int, str] | dict[str, Decimal]])
+
+
+@pytest.mark.parametrize("item", [{"a": "x"}, {"b": [], "c": 1}, "x", [1]])
+def test_of_very_many_hopeless_items_only_the_first_are_looked_at(item: Any) -> None:
+    def steps(count: int) -> int:
+        text = json.dumps({"v": [item] * count})
+        return operations(lambda: outcome(ORDERS, text, "repair"))
+
+    assert (steps(2000) - steps(1000)) / 1000 < 100  # looking at each takes several times as many
+    few, many = (refusal(ORDERS, json.dumps({"v": [item] * count})) for count in (3, 3000))
+    assert many.split("; v[1]")[0] == few.split("; v[1]")[0]
+
+
+@pytest.mark.parametrize("bad", [0, 1, 1500, 2999])
+def test_one_hopeless_item_among_many_that_can_be_repaired_is_found(bad: int) -> None:
+    items: list[Any] = [{"a": "1"}] * 3000
+    assert ORDERS(json.dumps({"v": items}))[0] == {"v": [Point(1)] * 3000}
+    items[bad] = {"a": "x"}
+    assert f"do not fit: v[{bad}]" in refusal(ORDERS, json.dumps({"v": items}))

@@ -19,7 +19,7 @@ from ._json_text import NotJson, is_array, is_object, read_json
 from ._places import Written
 from ._problems import Problem, located
 from ._refusals import misfit, not_an_object, object_in, refused
-from ._repairs import beyond_repair, compact, fix, fix_quietly, schema_echo
+from ._repairs import beyond_repair, compact, fix, fix_quietly, is_hopeless, schema_echo
 from ._scalars import make_quick_repair
 from ._schema import ArgumentsSchema, ValidationError, problems_of
 from ._tool import Decoding, Repair
@@ -37,6 +37,9 @@ class Decoder(Protocol):
 
 # JSON text inside of JSON text shows its own problems only once it is read: object, its fields, their fields.
 _ROUNDS = 4
+
+# So many problems are worth a look at the first ones.
+_MANY = 300
 
 # Texts that must not be validated straight: numbers that become infinite or lose digits in binary, and the words that
 # JSON has not. Up to 15 digits survive, but no zeros at the end.
@@ -107,7 +110,20 @@ class _SlowDecoder:
         try:
             return self.without_unknown(self._validate(data), data, sent)
         except ValidationError as error:
-            return self._settled(data, error, located(problems_of(error), data), sent)
+            complaints = problems_of(error)
+            self._refuse_the_hopeless(complaints, data, error, sent)
+            return self._settled(data, error, located(complaints, data), sent)
+
+    def _refuse_the_hopeless(
+        self, complaints: list[dict[str, Any]], data: dict[str, Any], cause: ValidationError, sent: _Sent
+    ) -> None:
+        # Looking at each of very many problems takes seconds, though the first few often tell how it ends.
+        if len(complaints) <= _MANY:
+            return
+        problems, written = located(complaints[:_MANY], data), sent.written(self.schema)
+        if not any(map(_is_of_another_value, problems)) and is_hopeless(problems, self.schema, written):
+            left = problems if sent.decoding == "strict" else beyond_repair(problems, self.schema, written)
+            self._refuse(left, cause)
 
     def failed(self, text: str, decoding: Decoding, error: ValidationError) -> Decoded:
         """The way from a complaint about the text as it is."""
@@ -121,10 +137,12 @@ class _SlowDecoder:
         data, repairs = self._read(text, decoding)
         if self.schema.has_decimals and _has_decimal(data):  # what complained saw other numbers
             return self.decode(text, decoding)
+        sent = _Sent(text, decoding, repairs)
+        self._refuse_the_hopeless(complaints, data, error, sent)
         problems = located(complaints, data)
         if any(map(_is_of_another_value, problems)):  # the complaint is of the first of two values for one name
             return self.decode(text, decoding)
-        return self._settled(data, error, problems, _Sent(text, decoding, repairs))
+        return self._settled(data, error, problems, sent)
 
     def _are_of_scalars(self, complaints: list[dict[str, Any]]) -> bool:
         scalars = self.schema.scalars

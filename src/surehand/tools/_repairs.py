@@ -19,8 +19,9 @@ from ._scalars import decimal_in, float_in, integer_in, truth_in
 from ._schema import ArgumentsSchema
 from ._tool import Repair
 
-__all__ = ["beyond_repair", "compact", "fix", "fix_quietly", "schema_echo"]
+__all__ = ["beyond_repair", "compact", "fix", "fix_quietly", "is_hopeless", "schema_echo"]
 
+_MOST = 1000  # more problems than anybody is told
 _QUIET = {float, Decimal, type(None)}
 
 
@@ -62,11 +63,34 @@ def fix_quietly(
     return _with(data, changes) if changes else None
 
 
+def is_hopeless(problems: Sequence[Problem], schema: ArgumentsSchema, written: Written) -> bool:
+    """Whether these, the first of many problems, already tell that no repair settles all of them.
+
+    The last place is not looked at: not all that is said about it may be among these.
+    """
+    places = [_place_before_unions(problem) for problem in problems]
+    whole = [problem for problem, place in zip(problems, places, strict=True) if place != places[-1]]
+    return bool(whole) and _resolved(whole, lambda problem: _change(problem, schema, written)) is None
+
+
+def _place_before_unions(problem: Problem) -> tuple[Step, ...]:
+    route = problem.route
+    return next((route[:at] for at, (is_key, _) in enumerate(route) if not is_key), route)
+
+
 def beyond_repair(problems: Sequence[Problem], schema: ArgumentsSchema, written: Written) -> list[Problem]:
     """The problems that no repair settles; all of them if each could be settled by itself."""
-    problems = problems[:1000]  # more than anybody is told
-    settled = {problem.path for problem in problems if _change(problem, schema, written) is not None}
-    return [problem for problem in problems if problem.path not in settled] or list(problems)
+    places: dict[tuple[Step, ...], list[Problem]] = {}
+    for problem in problems:
+        places.setdefault(_place_before_unions(problem), []).append(problem)
+    left: list[Problem] = []
+    for here in places.values():
+        if len(left) > _MOST:
+            break
+        if _resolved(here, lambda problem: _change(problem, schema, written)) is None:
+            settled = {problem.path for problem in here[:_MOST] if _change(problem, schema, written) is not None}
+            left += [problem for problem in here[:_MOST] if problem.path not in settled] or here[:_MOST]
+    return left or list(problems[:_MOST])
 
 
 def schema_echo(data: dict[str, Any], schema: ArgumentsSchema) -> dict[str, Any] | None:
