@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import InitVar, dataclass, field
 from typing import Any, Generic, TypeVar
 
+import pydantic
 import pytest
 
 from surehand.errors import ToolArgumentsError, UserError
@@ -156,6 +157,24 @@ def test_what_is_left_out_the_constructor_fills_in_and_its_own_defaults_count() 
 def test_a_field_that_is_no_name_is_refused_as_in_other_dataclasses() -> None:
     with pytest.raises(ToolArgumentsError, match=r"order\.double: there is no such property"):
         one(tool_of(Own)).body.decode('{"order": {"a": 1, "double": 4}}')
+
+
+@pytest.mark.parametrize("kind", [Own, Overridden, Inherited, Set, New, Meta])
+def test_inside_of_a_model_which_would_not_call_the_constructor_it_is_refused(kind: Any) -> None:
+    for hint in (kind, list[kind], kind | int):
+        model = pydantic.create_model("Model", x=(hint, ...))
+        with pytest.raises(UserError, match=f"'order' contains {kind.__name__} inside of a pydantic model"):
+            collect_tools([tool_of(model)])
+
+
+def test_one_that_pydantic_can_make_is_taken_inside_of_a_model() -> None:
+    model = pydantic.create_model("Model", x=(After, ...), y=(pydantic.dataclasses.dataclass(Plain), ...))
+    made = run(tool_of(model), '{"order": {"x": {"a": 1}, "y": {"a": 2}}}')
+    assert (made.x.sum, made.y.a) == (2, 2)
+
+
+class Plain:
+    a: int
 
 
 @dataclass

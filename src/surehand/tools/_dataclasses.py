@@ -11,16 +11,24 @@ from typing import Any
 
 from ._unfillable import Unfillable
 
-__all__ = ["called", "is_to_be_called"]
+__all__ = ["called", "is_made_otherwise", "is_pydantic", "is_to_be_called"]
 
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
+def is_pydantic(schema: Mapping[str, Any]) -> bool:
+    """Whether the schema of a dataclass is of one of pydantic's own, which follows its own configuration."""
+    return hasattr(schema["cls"], "__pydantic_fields__") or schema["schema"]["type"] != "dataclass-args"
+
+
 def is_to_be_called(kind: Any) -> bool:
     """Whether making an instance is more than setting the fields, or can fail in another way than a validator."""
-    if hasattr(kind, "__post_init__") or kind.__new__ is not object.__new__:
-        return True
-    if type(kind).__call__ is not type.__call__:
+    return hasattr(kind, "__post_init__") or is_made_otherwise(kind)  # pydantic calls the former, but not as safely
+
+
+def is_made_otherwise(kind: Any) -> bool:
+    """Whether pydantic, which only sets the fields, would make an instance that the class itself would not."""
+    if kind.__new__ is not object.__new__ or type(kind).__call__ is not type.__call__:
         return True
     if kind.__setattr__ is not object.__setattr__ and not _is_generated(kind.__setattr__):
         return True

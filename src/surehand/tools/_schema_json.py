@@ -12,8 +12,10 @@ from pydantic import PydanticInvalidForJsonSchema
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import PydanticSerializationError
 
+from ._dataclasses import is_made_otherwise, is_pydantic
 from ._hints import has_json_values
 from ._members import has_plain_members
+from ._unfillable import Unfillable
 
 __all__ = ["json_schema_of"]
 
@@ -97,6 +99,12 @@ class _Generator(GenerateJsonSchema):
     def dataclass_schema(self, schema: Any) -> dict[str, Any]:
         """An object, closed where the validator refuses what is not a field."""
         inner: Any = schema["schema"]
+        # Others have been replaced; what is left is inside of a model, where pydantic makes it.
+        if not is_pydantic(schema) and is_made_otherwise(schema["cls"]):
+            raise Unfillable(
+                f"contains {schema['cls'].__name__} inside of a pydantic model, which would make it without calling "
+                "its constructor; let it be a model or a pydantic dataclass, or take it out of the model"
+            )
         return _closed(super().dataclass_schema(schema), inner)
 
     def typed_dict_schema(self, schema: Any) -> dict[str, Any]:

@@ -14,8 +14,8 @@ from typing import Any
 
 from pydantic_core import SchemaValidator, to_json
 
+from ._dataclasses import is_pydantic
 from ._json_text import is_array, is_exact, is_object
-from ._structs import is_pydantic
 
 __all__ = ["Strictness", "decimal_ways", "is_plain_decimal", "strict_arguments"]
 

@@ -19,13 +19,13 @@ from pydantic import ConfigDict, TypeAdapter
 from pydantic.fields import FieldInfo
 from typing_extensions import TypedDict
 
-from ._dataclasses import called, is_to_be_called
+from ._dataclasses import called, is_pydantic, is_to_be_called
 from ._hints import has_json_values, is_foreign, substituted
 from ._members import base64_once, by_name, literal_by_value, text_key
 from ._translate import portable
 from ._unfillable import check_fillable
 
-__all__ = ["CONFIG", "arguments_core", "is_pydantic"]
+__all__ = ["CONFIG", "arguments_core"]
 
 # Parts of a core schema that hold values or functions, not schemas.
 _NO_SCHEMAS = frozenset({"metadata", "serialization", "function", "config", "default", "cls", "members", "expected"})
@@ -152,11 +152,6 @@ class _Rewriter:
         plain = {key: value for key, value in inner.items() if key != "ref"}
         schema = {**self.rewritten(plain), "extra_behavior": "forbid"}
         return {"type": "function-after", "function": {"type": "no-info", "function": make}, "schema": schema}
-
-
-def is_pydantic(schema: Mapping[str, Any]) -> bool:
-    """Whether the schema of a dataclass is of one of pydantic's own, which follows its own configuration."""
-    return hasattr(schema["cls"], "__pydantic_fields__") or schema["schema"]["type"] != "dataclass-args"
 
 
 def _closed(schema: Mapping[str, Any]) -> dict[str, Any]:
