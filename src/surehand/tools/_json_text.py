@@ -32,6 +32,7 @@ __all__ = [
     "may_be_deep",
     "read_json",
     "tokens_of",
+    "with_floats",
 ]
 
 _MOST_DIGITS = 4300  # what Python converts
@@ -69,6 +70,17 @@ def is_number_text(text: str) -> bool:
 def is_huge(text: str) -> bool:
     """Whether the text of a number says one that is refused as a number as well: it is too large (spec 4.1.8)."""
     return len(text) > _MOST_DIGITS or ("e" in text.lower() and math.isinf(float(text)))
+
+
+def with_floats(node: Any) -> Any:
+    """The same with floats for decimals, where those keep all digits: for who takes anything beside a decimal."""
+    if is_object(node):
+        return {key: with_floats(item) for key, item in node.items()}
+    if is_array(node):
+        return [with_floats(item) for item in node]
+    if isinstance(node, Decimal) and Decimal(repr(number := float(node))) == node:
+        return number
+    return node
 
 
 class NotJson(Exception):

@@ -8,7 +8,7 @@ from typing import Any
 from ._json_text import Token, is_array, is_object, tokens_of
 from ._problems import Path
 
-__all__ = ["NOTHING", "Written", "changed"]
+__all__ = ["NOTHING", "NewName", "Written", "changed", "names_collide"]
 
 NOTHING: Any = object()  # no value at all, where null is one
 
@@ -20,7 +20,8 @@ def changed(data: Any, changes: Iterable[tuple[Path, Any]]) -> Any:
     """
     root = data.copy()
     copies: dict[int, Any] = {id(root): root}
-    for path, after in changes:
+    # New names come last: paths lead over the old ones.
+    for path, after in sorted(changes, key=lambda change: type(change[1]) is NewName):
         node: Any = root
         for key in path[:-1]:
             child = node[key]
@@ -30,9 +31,34 @@ def changed(data: Any, changes: Iterable[tuple[Path, Any]]) -> Any:
             node = child
         if after is NOTHING:
             node.pop(path[-1], None)
+        elif type(after) is NewName:
+            renamed = [(str(after) if key == path[-1] else key, value) for key, value in node.items()]
+            node.clear()
+            node.update(renamed)
         else:
             node[path[-1]] = after
     return root
+
+
+class NewName(str):
+    """What the name of a property becomes, where that changes and not its value."""
+
+    __slots__ = ()
+
+
+def names_collide(data: Any, changes: Iterable[tuple[Path, Any]]) -> bool:
+    """Whether a property would get the name of another, and one of the two would be lost."""
+    taken: set[Path] = set()
+    for path, after in changes:
+        if type(after) is NewName:
+            parent: Any = data
+            for key in path[:-1]:
+                parent = parent[key]
+            name = (*path[:-1], str(after))
+            if after in parent or name in taken:
+                return True
+            taken.add(name)
+    return False
 
 
 class Written:

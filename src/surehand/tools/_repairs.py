@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 from .._codec import to_json
 from ..errors import UserError
 from ._json_text import NotJson, echoed, is_huge, is_number_text, is_object, read_json
-from ._places import NOTHING, Written, changed
+from ._places import NOTHING, NewName, Written, changed, names_collide
 from ._problems import Path, Problem, Step, show_path
 from ._scalars import decimal_in, float_in, integer_in, truth_in
 from ._schema import ArgumentsSchema
@@ -44,9 +44,13 @@ def fix(
     In a union, the places are repaired for the first member for which all of them can be.
     """
     changes = _resolved(problems, lambda problem: _change(problem, schema, written))
-    if not changes:
+    if not changes or names_collide(data, ((change.path, change.after) for change in changes)):
         return data, None
-    made = [Repair(show_path(path), before, after) for path, before, after in changes if not _is_quiet(before, after)]
+    made = [
+        Repair(show_path(path), before, _shown(after))
+        for path, before, after in changes
+        if not _is_quiet(before, after)
+    ]
     return _with(data, changes), tuple(made)
 
 
@@ -159,6 +163,10 @@ def _settled(node: _Node, change: Callable[[Problem], _Change | None]) -> _Chang
     return next(([one] for one in made if one is not None), None)
 
 
+def _shown(after: Any) -> Any:
+    return str(after) if type(after) is NewName else after
+
+
 def _loses_digits(changes: _Changes | None) -> bool:
     """Whether a number sent as text became a float that is not that number: 9007199254740993 for ``float | int``."""
     return any(
@@ -191,12 +199,21 @@ def _is_quiet(before: Any, after: Any) -> bool:
 def _change(problem: Problem, schema: ArgumentsSchema, written: Written) -> _Change | None:
     if type(problem.received) in _QUIET and (quiet := _quiet_change(problem, schema, written)) is not None:
         return quiet
-    if problem.kind == "enum":
+    if problem.kind == "key":
+        after = _new_name(problem, schema)
+    elif problem.kind == "enum":
         after = _member(schema.enums.get(str(problem.context.get("expected"))), problem.received)
     else:
         repair = _BY_KIND.get(problem.kind)
         after = NOTHING if repair is None or not problem.path else repair(problem.received, problem.path, written)
     return None if after is NOTHING else _Change(problem.path, problem.received, after)
+
+
+def _new_name(problem: Problem, schema: ArgumentsSchema) -> Any:
+    is_enum = problem.complaint is not None and problem.complaint["type"] == "enum"
+    kind = schema.enums.get(str(problem.context.get("expected"))) if is_enum else None
+    found = _member(kind, problem.received)
+    return NewName(found) if isinstance(found, str) else NOTHING
 
 
 def _quiet_change(problem: Problem, schema: ArgumentsSchema, written: Written) -> _Change | None:

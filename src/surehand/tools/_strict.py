@@ -15,7 +15,7 @@ from typing import Any
 from pydantic_core import SchemaValidator, to_json
 
 from ._dataclasses import is_pydantic
-from ._json_text import is_array, is_exact, is_object
+from ._json_text import is_exact, is_object, with_floats
 
 __all__ = ["Strictness", "decimal_ways", "is_plain_decimal", "strict_arguments"]
 
@@ -76,18 +76,7 @@ def _anything(seen: Strictness) -> dict[str, Any]:
     seen.takes_anything = True
     if not seen.parsed:
         return {"type": "any"}
-    return {"type": "function-plain", "function": {"type": "no-info", "function": _with_floats}}
-
-
-def _with_floats(node: Any) -> Any:
-    """The same for whoever takes anything as in tools without decimals, as far as a float can hold it."""
-    if is_object(node):
-        return {key: _with_floats(item) for key, item in node.items()}
-    if is_array(node):
-        return [_with_floats(item) for item in node]
-    if isinstance(node, Decimal) and Decimal(repr(number := float(node))) == node:
-        return number
-    return node
+    return {"type": "function-plain", "function": {"type": "no-info", "function": with_floats}}
 
 
 def _note_opaque(schema: Any, seen: Strictness) -> None:
@@ -114,7 +103,7 @@ def _strict_flag(schema: Any, seen: Strictness) -> Any:
 
 def _strict_float(schema: Any, seen: Strictness) -> Any:
     strict = {**schema, "strict": schema.get("strict", True), "allow_inf_nan": False}
-    return _checked(strict, _with_floats) if seen.parsed else strict
+    return _checked(strict, with_floats) if seen.parsed else strict
 
 
 def _text(schema: Any, seen: Strictness) -> Any:
@@ -287,12 +276,20 @@ def _key(schema: Any, seen: Strictness) -> Any:
     match schema["type"]:
         case "float":
             return {**schema, "allow_inf_nan": False}
+        case "bool":
+            return _checked(schema, _truth)
+        case "enum":
+            return _enum(schema, seen)
         case "date" | "time" | "datetime" | "timedelta" | "uuid":
             return _strict(schema, seen)
         case "nullable" | "default" | "function-after":
             return {**schema, "schema": _key(schema["schema"], seen)}
         case _:
             return schema
+
+
+def _truth(name: Any) -> Any:
+    return name if isinstance(name, str) and name.lower() in ("true", "false") else _OTHER_KIND
 
 
 def _generator(schema: Any, seen: Strictness) -> Any:
