@@ -14,7 +14,7 @@ import pytest
 from pydantic import AliasChoices, AliasPath, ConfigDict, Field
 from typing_extensions import TypedDict
 
-from surehand.errors import UserError
+from surehand.errors import ToolArgumentsError, UserError
 from surehand.tools._collect import collect_tools
 from surehand.tools._signature import MemoryId
 from surehand.tools._tool import Parameters, ToolContext, ToolExecution
@@ -36,7 +36,7 @@ class Record(Parameters):
 INJECTED: list[Any] = [
     Annotated[str, MemoryId],
     Annotated[str, MemoryId()],
-    Annotated[str, MemoryId] | None,
+    Annotated[str, MemoryId] | None,  # pyright: ignore[reportOperatorIssue]
     Annotated[str, MemoryId] | int,
     list[Annotated[str, MemoryId]],
     ToolContext,
@@ -148,3 +148,37 @@ def test_of_several_aliases_the_first_plain_one_is_shown_and_taken() -> None:
         shown = properties if kind is hint else properties["order"]["properties"]
         assert list(shown) == ["a"]
         assert run(tool_of(kind), text) in ("3", "Holder(x=3)")
+
+
+@dataclasses.dataclass
+class Unhashed:
+    a: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Hashed:
+    a: int
+
+
+@pytest.mark.parametrize("item", [Unhashed, list[int], dict[str, int], set[int]])
+def test_a_set_of_what_has_no_hash_is_refused(item: Any) -> None:
+    for hint in (set[item], frozenset[item], list[set[item]]):  # type: ignore[valid-type]
+        with pytest.raises(UserError, match="'order' contains a set of what has no hash; use a list"):
+            collect_tools([tool_of(hint)])
+    collect_tools([tool_of(set[Hashed])])
+
+
+@pytest.mark.parametrize("hint", [str, list[int], bool | str])
+@pytest.mark.parametrize("bound", ["ge", "gt", "le", "lt", "multiple_of"])
+def test_a_bound_that_the_type_cannot_have_is_refused(hint: Any, bound: str) -> None:
+    bounds: dict[str, Any] = {bound: 1}
+    with pytest.raises(UserError, match=rf"'order' has the bound {bound}=1, which only numbers and dates can have"):
+        collect_tools([tool_of(list[Annotated[hint, Field(**bounds)]])])  # type: ignore[valid-type]
+
+
+def test_a_bound_on_a_choice_of_numbers_is_kept() -> None:
+    made = tool_of(Annotated[int | float, Field(gt=0, multiple_of=1)])
+    body = collect_tools([made])[0].body
+    assert body.decode('{"order": 3}') == ({"order": 3}, ())
+    with pytest.raises(ToolArgumentsError, match="order"):
+        body.decode('{"order": -3}')

@@ -20,6 +20,7 @@ MEMORY_ID_MARK = "surehand_memory_id"
 _INJECTED = (Parameters, ToolContext, ToolExecution)
 _FIELDS = ("typed-dict-field", "model-field", "dataclass-field")
 _NO_TEXT = {"tuple", "list", "set", "frozenset", "dict", "typed-dict", "dataclass", "named-tuple", "call", "none"}
+_BOUNDS = ("ge", "gt", "le", "lt", "multiple_of")
 _FILLED = (
     "contains {}, which surehand fills and no model may; give the tool a parameter of its own for it, and take it out "
     "of the type"
@@ -64,8 +65,34 @@ def _check(schema: Mapping[str, Any], by_name: bool, definitions: Mapping[str, A
             "contains a dict whose keys are objects, arrays or null, while keys are text in JSON; use a list of pairs, "
             "or text as keys"
         )
+    if schema.get("type") in ("set", "frozenset") and _has_no_hash(schema.get("items_schema"), definitions):
+        raise Unfillable("contains a set of what has no hash; use a list, or a frozen dataclass for what is in it")
+    updates = metadata.get("pydantic_js_updates") if is_object(metadata) else None
+    if is_object(updates) and not _may_be_number(schema):
+        for bound in _BOUNDS:
+            if bound in updates:  # pydantic takes it, and fails with every value
+                raise Unfillable(f"has the bound {bound}={updates[bound]!r}, which only numbers and dates can have")
     if schema.get("type") in _FIELDS and not by_name:
         _check_alias(schema.get("validation_alias"))
+
+
+def _may_be_number(schema: Any) -> bool:
+    if "choices" in schema:
+        choices = schema["choices"]
+        return any(_may_be_number(entry[0] if _is_tuple(entry) else entry) for entry in choices)
+    inner = schema.get("schema")
+    return _may_be_number(inner) if is_object(inner) else schema.get("type") not in (*_NO_TEXT, "str", "bytes", "bool")
+
+
+def _has_no_hash(schema: Any, definitions: Mapping[str, Any]) -> bool:
+    if not is_object(schema):
+        return False
+    if schema["type"] == "definition-ref" and schema["schema_ref"] in definitions:
+        return _has_no_hash(definitions[schema["schema_ref"]], definitions)
+    kind: Any = schema.get("cls")
+    if isinstance(kind, type):
+        return getattr(kind, "__hash__", None) is None
+    return schema["type"] in ("list", "set", "dict", "typed-dict")
 
 
 def _can_be_text(schema: Any, definitions: Mapping[str, Any]) -> bool:
