@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, NoReturn, Protocol
 
@@ -84,7 +84,7 @@ def make_decoder(schema: ArgumentsSchema, tool: str) -> Decoder:
             return slow.failed(text, decoding, error)
         except Exception:  # a validator in the user's type, or text that has no UTF-8 form
             return slow.decode(text, decoding)
-        if (len(values) == count) if count is not None else (keeps_unknown and values.keys() <= names):
+        if len(values) == count or (count is None and keeps_unknown and values.keys() <= names):
             return values, ()
         return slow.without_unknown(values, None, _Sent(text, decoding, ()))
 
@@ -238,10 +238,10 @@ class _Sent:
     is_inner: bool = False
 
     def repaired(self, made: tuple[Repair, ...]) -> _Sent:
-        return replace(self, repairs=(*self.repairs, *made))
+        return _Sent(self.text, self.decoding, (*self.repairs, *made), self.is_inner)
 
     def inside(self, data: dict[str, Any], inner: dict[str, Any]) -> _Sent:
-        return replace(self, repairs=(*self.repairs, Repair("", data, inner)), is_inner=True)
+        return _Sent(self.text, self.decoding, (*self.repairs, Repair("", data, inner)), is_inner=True)
 
     def written(self, schema: ArgumentsSchema) -> Written:
         """The numbers as they were written, in the text as it was read."""
