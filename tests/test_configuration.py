@@ -403,8 +403,9 @@ def test_an_option_of_the_agent_given_to_a_run_says_where_it_belongs() -> None:
     options: Any = {"limits": None}
     with pytest.raises(UserError, match=r"the agent has: Agent\(…, limits=…\)"):
         Agent(ScriptedModel([])).run("Go", **options)
+    options = {"dep": 1}
     with pytest.raises(UserError, match="did you mean 'deps'"):
-        Agent(ScriptedModel([])).run("Go", **{"dep": 1})  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue]
+        Agent(ScriptedModel([])).run("Go", **options)
 
 
 @pytest.mark.parametrize("executor", [lambda call: "x", lambda a, b, c: "x"])

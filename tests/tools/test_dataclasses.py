@@ -161,8 +161,9 @@ def test_a_field_that_is_no_name_is_refused_as_in_other_dataclasses() -> None:
 
 @pytest.mark.parametrize("kind", [Own, Overridden, Inherited, Set, New, Meta])
 def test_inside_of_a_model_which_would_not_call_the_constructor_it_is_refused(kind: Any) -> None:
+    make_model: Any = pydantic.create_model
     for hint in (kind, list[kind], kind | int):
-        model = pydantic.create_model("Model", x=(hint, ...))
+        model = make_model("Model", x=(hint, ...))
         with pytest.raises(UserError, match=f"'order' contains {kind.__name__} inside of a pydantic model"):
             collect_tools([tool_of(model)])
 
