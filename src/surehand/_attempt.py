@@ -28,7 +28,7 @@ from .errors import (
     UserError,
 )
 from .events import ArgumentRepaired, ToolFinished, ToolProgress, ToolStarted
-from .messages import ToolCall, ToolMessage
+from .messages import TextContent, ToolCall, ToolMessage
 from .policies import ErrorHandler, tell_safely
 from .tools._copies import apart, for_body
 from .tools._shorten import shortened
@@ -202,7 +202,8 @@ async def _attempts(job: _Job) -> Ended:
             run.emit(ToolStarted(run_id=run.run_id, path=run.path, key=job.key, call=job.call, attempt=attempt))
         run_body = StreamBody if run.listening and (tool.body.is_generator or tool.body.is_async) else RunBody
         try:
-            value = await run_body(tool, for_body(tool, job.arguments), context, job.late)
+            arguments = for_body(tool, job.arguments) if tool.body.may_change_arguments else job.arguments
+            value = await run_body(tool, arguments, context, job.late)
         except BaseException as raised:
             if isinstance(raised, Thrown) and not raised.begun and doubt is None:
                 raise
@@ -242,7 +243,7 @@ def _may_retry(tool: Tool, error: BaseException) -> bool:
 def _done(job: _Job, value: Any) -> Ended:
     try:
         result = job.tool.body.encode(value)
-        if not (result.is_encoded or _may_stay_lazy(job.run, job.tool)):
+        if not result.given and not _may_stay_lazy(job.run, job.tool):
             _ = result.contents  # whatever is wrong with it has to show here
         return job.ended(Outcome.DONE, result)
     except Exception as error:
@@ -257,6 +258,9 @@ def _may_stay_lazy(run: Run, tool: Tool) -> bool:
 def readable(run: Run, tool: Tool | None, call: ToolCall, result: ToolResult) -> ToolResult:
     """The result as it enters the books: no longer than may be, and safe to be read by anybody."""
     most = run.settings.max_result if tool is None else tool.max_result or run.settings.max_result
+    given = result.given
+    if most is not None and len(given) == 1 and type(given[0]) is TextContent and len(given[0].text) <= most:
+        return result  # what nearly every result is
     return careful(shortened(result, most), call)
 
 

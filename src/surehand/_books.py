@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -219,7 +219,7 @@ class Run(Struct, eq=False, kw_only=True):
     settings: Settings
     run_id: str
     history: Sequence[Message]  # what was said before, for runs without a memory
-    messages: list[Message | Unread]  # what this run adds to the conversation; unread ones only once it has ended
+    messages: list[Any]  # what this run adds to the conversation: messages, and ``Unread`` ones once it has ended
     system: SystemMessage | None  # goes to the memory; without one it heads the history
     request_parameters: ChatParameters
     parallel: bool | int
@@ -256,11 +256,6 @@ class Run(Struct, eq=False, kw_only=True):
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _index: dict[str, int] = {}
     _late: dict[str, ToolResult] = {}
-
-    @property
-    def said(self) -> list[Message]:
-        """The messages of a run that goes on: the model is about to read them, so none is unread."""
-        return cast("list[Message]", self.messages)
 
     def check_cancelled(self) -> None:
         """A checkpoint (spec 12.2): raises ``RunCancelled`` once the token is cancelled."""

@@ -115,8 +115,9 @@ def book_round(run: Run, round_: Round) -> list[ToolExecution[Any]]:
         execution = records.get(slot) or _fill(run, round_, slot)
         executions.append(execution)
         places[execution.key] = len(messages) + len(booked)
-        unread = Unread(execution, round_.calls[slot])
-        booked.append(unread.message if execution.result.is_encoded or run.memory is not None else unread)
+        result, call = execution.result, round_.calls[slot]
+        is_read = result.given or run.memory is not None
+        booked.append(result.to_message(call) if is_read else Unread(execution, call))
     if len(executions) > 1:
         run.arrange([execution.key for execution in executions])
     # All of it or nothing: an interrupt in between must not leave half a round in history, nor the round twice.

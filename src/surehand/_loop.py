@@ -111,7 +111,7 @@ async def _rounds(run: Run) -> Answer:
 
 
 async def _ask(run: Run) -> ChatResponse:
-    messages = (*run.history, *run.said) if run.memory is None else await UseMemory(run.memory, "messages")
+    messages = (*run.history, *run.messages) if run.memory is None else await UseMemory(run.memory, "messages")
     if not messages:
         raise UserError(f"memory={run.memory!r} gave {messages!r} as its messages; expected what was added, or a part")
     request = ChatRequest(tuple(messages), run.request_parameters)

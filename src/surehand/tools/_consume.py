@@ -14,13 +14,13 @@ from typing import Any, TypeAlias, cast
 from .._checks import is_awaitable
 from ..errors import ToolExecutionError
 
-__all__ = ["Report", "consumed", "consumed_later", "listed"]
+__all__ = ["WHOLE", "Report", "consumed", "consumed_later", "listed"]
 
 Report: TypeAlias = Callable[[Any], object] | None
 """Takes what is reported; ``False`` says that nobody waits for the call any more, so its generator is to be closed."""
 
 # What most bodies return: to see that it is no generator must cost nothing.
-_WHOLE = frozenset((str, int, float, bool, type(None), dict, list, tuple))
+WHOLE = frozenset((str, int, float, bool, type(None), dict, list, tuple))
 _NOTHING: Any = object()
 
 
@@ -32,7 +32,7 @@ def listed(value: Any, report: Report) -> Any:
     return consumed(value, report)
 
 
-def consumed(value: Any, report: Report) -> Any:
+def consumed(value: object, report: Report) -> Any:
     """The value, or the last one of the generator that it is; an awaitable of that for an async generator.
 
     Every value before the last is reported as progress, when the next one is there: until then nobody knows that it
@@ -40,22 +40,23 @@ def consumed(value: Any, report: Report) -> Any:
     Other iterators become lists, since they have no end of their own that could be closed.
     """
     # By its type alone: a value may be a proxy whose attributes, and even whose class, cannot be looked at.
-    kind = _kind_of(value)
-    if kind in _WHOLE:
+    kind = type(value)
+    if kind in WHOLE:
         return value
+    known: Any = value  # handed on instead of the value, whose type would be half-known
     if issubclass(kind, GeneratorType):
-        return _last_of(value, report)
+        return _last_of(known, report)
     if issubclass(kind, AsyncIterator) and not is_awaitable(value):
-        return consumed_later(_last_of_async(value, report), report)
+        return consumed_later(_last_of_async(known, report), report)
     if issubclass(kind, Iterator) and not issubclass(kind, IOBase):
-        return list(value)
-    return consumed_later(value, report) if is_awaitable(value) else value
+        return list(known)
+    return consumed_later(known, report) if is_awaitable(value) else value
 
 
 async def consumed_later(value: Any, report: Report) -> Any:
     """The same of what an awaitable gives, however often it has to be awaited."""
     value = await value
-    if _kind_of(value) in _WHOLE:
+    if _kind_of(value) in WHOLE:
         return value
     value = consumed(value, report)
     return await value if is_awaitable(value) else value

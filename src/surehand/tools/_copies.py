@@ -7,11 +7,12 @@ import datetime
 import enum
 import uuid
 from decimal import Decimal
-from typing import Any
+from typing import Annotated, Any, Literal, get_args, get_origin
 
+from ._hints import is_union
 from ._tool import Tool
 
-__all__ = ["apart", "for_body"]
+__all__ = ["apart", "for_body", "is_fixed"]
 
 _FIXED = frozenset(
     (
@@ -19,6 +20,16 @@ _FIXED = frozenset(
         *(datetime.date, datetime.datetime, datetime.time, datetime.timedelta),
     )
 )
+
+
+def is_fixed(hint: Any) -> bool:
+    """Whether no value of that type can be changed, so that it may be shared; when in doubt, it is not."""
+    origin = get_origin(hint)
+    if origin is Annotated:
+        return is_fixed(get_args(hint)[0])
+    if is_union(hint):
+        return all(map(is_fixed, get_args(hint)))
+    return origin is Literal or (isinstance(hint, type) and (hint in _FIXED or issubclass(hint, enum.Enum)))
 
 
 def for_body(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -29,9 +40,10 @@ def for_body(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
     """
     if tool.repeat == "safe" and not tool.retries and tool.undo is None:
         return arguments
-    if all(type(value) in _FIXED or isinstance(value, enum.Enum) for value in arguments.values()):
-        return arguments
-    return apart(arguments)
+    for value in arguments.values():
+        if type(value) not in _FIXED and not isinstance(value, enum.Enum):
+            return apart(arguments)
+    return arguments
 
 
 def apart(arguments: dict[str, Any]) -> dict[str, Any]:

@@ -75,6 +75,11 @@ class ExecutorBody:
         return self._is_generator
 
     @property
+    def may_change_arguments(self) -> bool:
+        """Never: an executor gets the text of the call."""
+        return False
+
+    @property
     def wants_context(self) -> bool:
         """Always: the call is part of it."""
         return True

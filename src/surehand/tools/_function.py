@@ -10,7 +10,8 @@ from typing import Any
 from .._checks import is_async_callable, is_generator, is_partial, plain_callable
 from ..errors import UserError
 from ..messages import ToolSpec
-from ._consume import consumed, listed
+from ._consume import WHOLE, consumed, listed
+from ._copies import is_fixed
 from ._declare import default_name
 from ._decode import Decoder, make_decoder
 from ._docstring import read_docstring
@@ -55,6 +56,7 @@ class FunctionBody:
         may_hide = returns in (MISSING, Any) or is_stream(returns)
         self._consumed = listed if is_list(returns) and not self._is_generator else consumed
         self._wants_context = bool(signature.injected) or self._is_generator or may_hide
+        self._may_change_arguments = not all(is_fixed(entry.hint) for entry in signature.visible)
         self._is_direct = not signature.injected and not _has_positional_only(signature)
 
     @property
@@ -83,15 +85,22 @@ class FunctionBody:
         return self._is_generator
 
     @property
+    def may_change_arguments(self) -> bool:
+        """Whether some argument is a list, an object or the like."""
+        return self._may_change_arguments
+
+    @property
     def wants_context(self) -> bool:
         """Whether a parameter is filled from the ``ToolContext``, or progress is reported to it."""
         return self._wants_context
 
     def call(self, arguments: dict[str, Any], context: ToolContext[Any] | None) -> Any:
         """What the function returns; a generator is consumed, so that what it does happens here."""
-        report = None if context is None else context.report
         if self._is_direct:
-            return self._consumed(self.function(**arguments), report)
+            value = self.function(**arguments)
+            # Here too, since a call costs more than the look: this is what nearly every call of every tool returns.
+            return value if type(value) in WHOLE else self._consumed(value, None if context is None else context.report)
+        report = None if context is None else context.report
         positional: list[Any] = []
         named: dict[str, Any] = {}
         for parameter in self.signature.parameters:

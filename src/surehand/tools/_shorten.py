@@ -17,7 +17,7 @@ def shortened(result: ToolResult, most: int | None) -> ToolResult:
     so that the application loses nothing. What is not encoded yet is shortened when it is.
     """
     given = result.given
-    if most is None or (len(given) == 1 and type(given[0]) is TextContent and len(given[0].text) <= most):
+    if most is None:
         return result
     supplier = result.supplier
     if not given and supplier is not None:

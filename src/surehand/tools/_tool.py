@@ -17,6 +17,7 @@ from typing_extensions import TypeVar
 from .._codec import clean_text
 from ..errors import UserError
 from ..messages import Content, TextContent, ToolCall, ToolMessage, ToolSpec, text_of
+from ._probes import Absent, Happened, Probe, Unknown
 
 __all__ = [
     "Absent",
@@ -70,27 +71,6 @@ class Outcome(enum.Enum):
     UNKNOWN = "unknown"  # may have happened: nobody can tell yet
     DENIED = "denied"  # refused before the body: by `authorise`, by a hook, or since an identical call is unknown
     NOT_RUN = "not_run"  # never started: the round ended before, or the reply was cut off
-
-
-# ---------------------------------------------------------------- probes: did this call happen?
-
-
-class Happened(Struct, Generic[T], frozen=True):
-    """A probe's answer: the call did happen, and this is what it returned."""
-
-    value: T
-
-
-class Absent(Struct, frozen=True):
-    """A probe's answer: the call did not happen."""
-
-
-class Unknown(Struct, frozen=True):
-    """A probe's answer: I cannot tell."""
-
-
-Probe: TypeAlias = Happened[Any] | Absent | Unknown
-"""What a probe may answer."""
 
 
 # ---------------------------------------------------------------- results and executions (spec 2.4)
@@ -322,6 +302,11 @@ class Body(Protocol):
     @property
     def is_generator(self) -> bool:
         """Whether it is a generator, whose values are progress and whose last one is the result."""
+        ...
+
+    @property
+    def may_change_arguments(self) -> bool:
+        """Whether ``call`` is given anything that can be changed."""
         ...
 
     @property
