@@ -46,6 +46,7 @@ DepsT = TypeVar("DepsT", default=Any)
 OutputT = TypeVar("OutputT", default=str)
 
 Prompt = str | UserMessage | Sequence[Content]
+_OPTIONS_OF_RUN = ("deps", *RunOptions.__annotations__)
 
 
 class Agent(Generic[DepsT, OutputT]):
@@ -161,7 +162,7 @@ class Agent(Generic[DepsT, OutputT]):
     def _open(self, prompt: Prompt, deps: Any, options: RunOptions, *, is_async: bool, streams: bool) -> Run:
         given = RUN_DEFAULTS
         if options:
-            checked(options, ("deps", *RunOptions.__annotations__), "run()")
+            checked(options, _OPTIONS_OF_RUN, "run()")
             given = RunChoices(**options)
         memory, history = self._memory_of(given.memory_id), _messages_of(given.history)
         if memory is not None and history:
