@@ -10,7 +10,6 @@ from contextlib import closing, nullcontext, suppress
 from typing import Any, ClassVar
 
 from ._books import Run
-from ._checks import is_awaitable
 from ._colour import outcome_of, pool, portal
 from ._drive import drive, exhaust
 from ._effects import (
@@ -249,9 +248,10 @@ def awaited(awaitable: Any) -> Any:
     return portal().call(_coroutine(awaitable))
 
 
-def settled(value: Any) -> Any:
+def settled(value: object) -> Any:
     """The value, or the result of the awaitable that it is, from blocking code."""
-    return awaited(value) if is_awaitable(value) else value
+    # `is_awaitable`, written out: every call of every tool comes through here.
+    return awaited(value) if hasattr(type(value), "__await__") else value
 
 
 def called(effect: RunBody) -> Any:

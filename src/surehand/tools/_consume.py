@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from contextlib import aclosing, closing
 from io import IOBase
-from types import GeneratorType
+from types import CoroutineType, GeneratorType
 from typing import Any, TypeAlias, cast
 
 from .._checks import is_awaitable
@@ -44,6 +44,8 @@ def consumed(value: object, report: Report) -> Any:
     if kind in WHOLE:
         return value
     known: Any = value  # handed on instead of the value, whose type would be half-known
+    if kind is CoroutineType:  # first, since the looks below cost more and each async tool comes through here
+        return consumed_later(known, report)
     if issubclass(kind, GeneratorType):
         return _last_of(known, report)
     if issubclass(kind, AsyncIterator) and not is_awaitable(value):

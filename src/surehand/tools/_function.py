@@ -47,52 +47,19 @@ class FunctionBody:
         # Attributes, not methods: one call less for each call of the tool.
         self.decode: Decoder = make_decoder(self.schema, name)
         plain = plain_callable(function)
-        self._is_generator = is_generator(function)
-        returns = returned_type(signature.returns, is_generator=self._is_generator)
+        self.is_generator = is_generator(function)
+        returns = returned_type(signature.returns, is_generator=self.is_generator)
         self.encode: Callable[[Any], ToolResult] = make_encoder(name, returns, lazy=lazy)
         self.values = ValueCodec(returns)
-        self._is_async = is_async_callable(plain) or isasyncgenfunction(plain)
+        self.is_async = self.has_async_form = is_async_callable(plain) or isasyncgenfunction(plain)
+        self.offload = True  # any function may run on a worker thread
+        self.raises_argument_errors = False  # a function that raises one has been entered (spec 9.3)
         # A function that does not say what it gives may give a generator, which reports its progress to the context.
         may_hide = returns in (MISSING, Any) or is_stream(returns)
-        self._consumed = listed if is_list(returns) and not self._is_generator else consumed
-        self._wants_context = bool(signature.injected) or self._is_generator or may_hide
-        self._may_change_arguments = not all(is_fixed(entry.hint) for entry in signature.visible)
+        self._consumed = listed if is_list(returns) and not self.is_generator else consumed
+        self.wants_context = bool(signature.injected) or self.is_generator or may_hide
+        self.may_change_arguments = not all(is_fixed(entry.hint) for entry in signature.visible)
         self._is_direct = not signature.injected and not _has_positional_only(signature)
-
-    @property
-    def is_async(self) -> bool:
-        """Whether ``call`` gives an awaitable."""
-        return self._is_async
-
-    @property
-    def has_async_form(self) -> bool:
-        """The same: a function has one form."""
-        return self._is_async
-
-    @property
-    def offload(self) -> bool:
-        """Any function may run on a worker thread."""
-        return True
-
-    @property
-    def raises_argument_errors(self) -> bool:
-        """Never: a function that raises one has been entered (spec 9.3)."""
-        return False
-
-    @property
-    def is_generator(self) -> bool:
-        """Whether it is a generator of either colour, also inside of a decorator that says what it wraps."""
-        return self._is_generator
-
-    @property
-    def may_change_arguments(self) -> bool:
-        """Whether some argument is a list, an object or the like."""
-        return self._may_change_arguments
-
-    @property
-    def wants_context(self) -> bool:
-        """Whether a parameter is filled from the ``ToolContext``, or progress is reported to it."""
-        return self._wants_context
 
     def call(self, arguments: dict[str, Any], context: ToolContext[Any] | None) -> Any:
         """What the function returns; a generator is consumed, so that what it does happens here."""
