@@ -532,11 +532,23 @@ def test_what_authorise_does_to_the_arguments_reaches_nobody(mode: Mode) -> None
     assert seen == [[1]]
 
 
-@pytest.mark.parametrize("mode", IN_SEQUENCE, ids=str)
-def test_a_generator_from_a_function_that_says_it_gives_a_list_is_that_list(mode: Mode) -> None:
-    @tool
-    def page(n: int) -> list[int]:
-        return (value * value for value in range(n))  # type: ignore[return-value]  # pyright: ignore[reportReturnType]
+def page(n: int) -> list[int]:
+    return (value * value for value in range(n))  # type: ignore[return-value]  # pyright: ignore[reportReturnType]
 
-    ended = mode.play(ask(call("page", '{"n": 3}')), say("done"), tools=[page])
-    assert (ended.of(ToolProgress), ended.results) == ([], [("page", "[0,1,4]", False)])
+
+async def apage(n: int) -> list[int]:
+    return page(n)
+
+
+def page_of_async(n: int) -> list[int]:
+    return counts_async(n)  # type: ignore[return-value]  # pyright: ignore[reportReturnType]
+
+
+@pytest.mark.parametrize("mode", ALL_MODES, ids=str)
+@pytest.mark.parametrize(("function", "text"), [(page, "[0,1,4]"), (apage, "[0,1,4]"), (page_of_async, "[0,1,2]")])
+def test_a_generator_from_a_function_that_says_it_gives_a_list_is_that_list(
+    mode: Mode, function: Callable[..., Any], text: str
+) -> None:
+    work = tool(name="work")(functools.partial(function))
+    ended = mode.play(ask(call("work", '{"n": 3}')), say("done"), tools=[work])
+    assert (ended.of(ToolProgress), ended.results) == ([], [("work", text, False)])

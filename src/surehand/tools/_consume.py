@@ -14,7 +14,7 @@ from typing import Any, TypeAlias, cast
 from .._checks import is_awaitable
 from ..errors import ToolExecutionError
 
-__all__ = ["WHOLE", "Report", "consumed", "consumed_later", "listed"]
+__all__ = ["WHOLE", "Report", "consumed", "consumed_later"]
 
 Report: TypeAlias = Callable[[Any], object] | None
 """Takes what is reported; ``False`` says that nobody waits for the call any more, so its generator is to be closed."""
@@ -24,20 +24,13 @@ WHOLE = frozenset((str, int, float, bool, type(None), dict, list, tuple))
 _NOTHING: Any = object()
 
 
-def listed(value: Any, report: Report) -> Any:
-    """The value; of a function that says it gives a list, a generator's values are that list, and no progress."""
-    if issubclass(_kind_of(value), GeneratorType):
-        with closing(value) as items:
-            return list(items)
-    return consumed(value, report)
-
-
-def consumed(value: object, report: Report) -> Any:
+def consumed(value: object, report: Report, as_list: bool = False) -> Any:
     """The value, or the last one of the generator that it is; an awaitable of that for an async generator.
 
     Every value before the last is reported as progress, when the next one is there: until then nobody knows that it
     was not the last. What a generator returns, if not ``None``, is the result, and then all it yielded is progress.
-    Other iterators become lists, since they have no end of their own that could be closed.
+    Other iterators become lists, since they have no end of their own that could be closed; and with ``as_list``, of a
+    function that says it gives a list, so do generators.
     """
     # By its type alone: a value may be a proxy whose attributes, and even whose class, cannot be looked at.
     kind = type(value)
@@ -45,27 +38,30 @@ def consumed(value: object, report: Report) -> Any:
         return value
     known: Any = value  # handed on instead of the value, whose type would be half-known
     if kind is CoroutineType:  # first, since the looks below cost more and each async tool comes through here
-        return consumed_later(known, report)
+        return consumed_later(known, report, as_list)
     if issubclass(kind, GeneratorType):
-        return _last_of(known, report)
+        return _all_of(known) if as_list else _last_of(known, report)
     if issubclass(kind, AsyncIterator) and not is_awaitable(value):
-        return consumed_later(_last_of_async(known, report), report)
+        return _all_of_async(known) if as_list else consumed_later(_last_of_async(known, report), report)
     if issubclass(kind, Iterator) and not issubclass(kind, IOBase):
         return list(known)
-    return consumed_later(known, report) if is_awaitable(value) else value
+    return consumed_later(known, report, as_list) if is_awaitable(value) else value
 
 
-async def consumed_later(value: Any, report: Report) -> Any:
+async def consumed_later(value: Any, report: Report, as_list: bool = False) -> Any:
     """The same of what an awaitable gives, however often it has to be awaited."""
-    value = await value
-    if _kind_of(value) in WHOLE:
-        return value
-    value = consumed(value, report)
+    value = consumed(await value, report, as_list)
     return await value if is_awaitable(value) else value
 
 
-def _kind_of(value: object) -> type[Any]:
-    return type(value)
+def _all_of(items: Generator[Any, None, Any]) -> list[Any]:
+    with closing(items):
+        return list(items)
+
+
+async def _all_of_async(items: AsyncIterator[Any]) -> list[Any]:
+    async with _closing(items):
+        return [item async for item in items]
 
 
 def _last_of(items: Generator[Any, None, Any], report: Report) -> Any:
@@ -87,7 +83,7 @@ def _last_of(items: Generator[Any, None, Any], report: Report) -> Any:
 
 async def _last_of_async(items: AsyncIterator[Any], report: Report) -> Any:
     last = _NOTHING
-    async with aclosing(cast(Any, items) if hasattr(items, "aclose") else _Closable()):
+    async with _closing(items):
         async for item in items:
             _tell(last, report)
             last = item
@@ -97,6 +93,10 @@ async def _last_of_async(items: AsyncIterator[Any], report: Report) -> Any:
 def _tell(value: Any, report: Report) -> None:
     if value is not _NOTHING and report is not None and report(value) is False:
         raise ToolExecutionError("nobody waits for this call any more, so its generator was closed")
+
+
+def _closing(items: AsyncIterator[Any]) -> aclosing[Any]:
+    return aclosing(cast(Any, items) if hasattr(items, "aclose") else _Closable())
 
 
 class _Closable:

@@ -33,17 +33,14 @@ def is_fixed(hint: Any) -> bool:
 
 
 def for_body(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
-    """The arguments to call the body with: a copy if they can be changed and somebody needs them afterwards.
+    """The arguments to call the body with, if they can be changed: a copy if somebody needs them afterwards.
 
     Otherwise a tool that takes items off its list and then fails would get a shorter list when it is retried, be undone
     with what is left, and, if it is unknown what it did, not be recognised when the model asks for the same again.
     """
     if tool.repeat == "safe" and not tool.retries and tool.undo is None:
         return arguments
-    for value in arguments.values():
-        if type(value) not in _FIXED and not isinstance(value, enum.Enum):
-            return apart(arguments)
-    return arguments
+    return apart(arguments)
 
 
 def apart(arguments: dict[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 from .._checks import is_async_callable, is_generator, is_partial, plain_callable
 from ..errors import UserError
 from ..messages import ToolSpec
-from ._consume import WHOLE, consumed, listed
+from ._consume import WHOLE, consumed
 from ._copies import is_fixed
 from ._declare import default_name
 from ._decode import Decoder, make_decoder
@@ -56,7 +56,7 @@ class FunctionBody:
         self.raises_argument_errors = False  # a function that raises one has been entered (spec 9.3)
         # A function that does not say what it gives may give a generator, which reports its progress to the context.
         may_hide = returns in (MISSING, Any) or is_stream(returns)
-        self._consumed = listed if is_list(returns) and not self.is_generator else consumed
+        self._as_list = is_list(returns) and not self.is_generator
         self.wants_context = bool(signature.injected) or self.is_generator or may_hide
         self.may_change_arguments = not all(is_fixed(entry.hint) for entry in signature.visible)
         self._is_direct = not signature.injected and not _has_positional_only(signature)
@@ -66,8 +66,9 @@ class FunctionBody:
         if self._is_direct:
             value = self.function(**arguments)
             # Here too, since a call costs more than the look: this is what nearly every call of every tool returns.
-            return value if type(value) in WHOLE else self._consumed(value, None if context is None else context.report)
-        report = None if context is None else context.report
+            if type(value) in WHOLE:
+                return value
+            return consumed(value, None if context is None else context.report, self._as_list)
         positional: list[Any] = []
         named: dict[str, Any] = {}
         for parameter in self.signature.parameters:
@@ -81,7 +82,8 @@ class FunctionBody:
                 positional.append(value)
             else:
                 named[parameter.name] = value
-        return self._consumed(self.function(*positional, **named), report)
+        report = None if context is None else context.report
+        return consumed(self.function(*positional, **named), report, self._as_list)
 
     def call_async(self, arguments: dict[str, Any], context: ToolContext[Any] | None) -> Awaitable[Any]:
         """The same as ``call``, for functions whose ``is_async`` is true."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from ._json_text import NotJson, Token, is_array, is_object, may_be_deep, read_json
+from ._json_text import NotJson, Token, is_array, is_object, may_be_deep, read_json, with_floats
 from ._tool import Decoding, Repair
 
 __all__ = ["Rewritten", "read_exact", "write_json"]
@@ -24,7 +24,7 @@ def read_exact(text: str, decoding: Decoding = "repair") -> tuple[Any, tuple[Rep
     if is_object(value) and not may_be_deep(text):
         return value, ()
     value, repairs = read_json(text, exact=True, decoding=decoding)
-    return _with_floats(value), repairs
+    return with_floats(value), repairs
 
 
 def _number(token: str) -> float | Decimal:
@@ -32,21 +32,11 @@ def _number(token: str) -> float | Decimal:
     # Up to 15 digits survive in a float, unless it is so small or large that it has less room for them.
     if len(token) <= 16 and (1e-290 < abs(number) < 1e290 or token == "0.0"):
         return number
-    exact: float | Decimal = _with_floats(read_json(f"[{token}]", exact=True)[0][0])
+    exact: float | Decimal = with_floats(read_json(f"[{token}]", exact=True)[0][0])
     return exact
 
 
 _decoder = msgspec.json.Decoder(float_hook=_number)
-
-
-def _with_floats(node: Any) -> Any:
-    if is_object(node):
-        return {key: _with_floats(item) for key, item in node.items()}
-    if is_array(node):
-        return [_with_floats(item) for item in node]
-    if isinstance(node, Decimal) and Decimal(repr(number := float(node))) == node:
-        return number
-    return node
 
 
 def write_json(value: Any) -> str:
