@@ -17,6 +17,14 @@ SurehandError
 ├── ReplyCutOffError                   the reply was cut by the token limit, again
 ├── EmptyReplyError                    the model said nothing at all, again
 ├── RunCancelled                       the run was cancelled through its token
+├── JournalError                       a run could not be recorded, or its record could not be read
+│   ├── JournalUnavailable             the store cannot be read or written now: full, locked, read-only
+│   ├── JournalDamaged                 what is stored is not what was written
+│   ├── JournalTooNew                  written by a newer surehand
+│   ├── RunExists                      there is a run with that id already
+│   ├── UnknownRun                     there is none
+│   ├── RecordExists                   a record that may exist once is there already
+│   └── StaleClaim                     somebody else has claimed the run since: it must not go on here
 ├── ModelError                         a provider refused or failed
 │   ├── RateLimitError                 carries retry_after (seconds)
 │   ├── AuthenticationError
@@ -42,14 +50,21 @@ __all__ = [
     "ContentFilterError",
     "ContextLengthError",
     "EmptyReplyError",
+    "JournalDamaged",
+    "JournalError",
+    "JournalTooNew",
+    "JournalUnavailable",
     "LimitError",
     "ModelError",
     "NetworkError",
     "OverloadedError",
     "RateLimitError",
+    "RecordExists",
     "ReplyCutOffError",
     "RoundLimitError",
     "RunCancelled",
+    "RunExists",
+    "StaleClaim",
     "SurehandError",
     "Suspended",
     "TimeLimitError",
@@ -59,6 +74,7 @@ __all__ = [
     "ToolExecutionError",
     "ToolTimeout",
     "UnexpectedRequestError",
+    "UnknownRun",
     "UnknownToolError",
     "UserError",
 ]
@@ -141,6 +157,38 @@ class EmptyReplyError(SurehandError):
 
 class RunCancelled(SurehandError):
     """The run was cancelled through its ``CancelToken``; what it had done has been dealt with."""
+
+
+class JournalError(SurehandError):
+    """A run could not be recorded, or its record could not be read; what was recorded before stands."""
+
+
+class JournalUnavailable(JournalError):
+    """The store cannot be read or written now: the disk is full, the file is locked or read-only."""
+
+
+class JournalDamaged(JournalError):
+    """What is stored is not what was written, or the file is no journal."""
+
+
+class JournalTooNew(JournalError):
+    """The journal was written by a newer surehand, whose records this one does not know."""
+
+
+class RunExists(JournalError):
+    """There is a run with that id already."""
+
+
+class UnknownRun(JournalError):
+    """There is no run with that id."""
+
+
+class RecordExists(JournalError):
+    """A record that may exist only once is there already: what it records must not be done again."""
+
+
+class StaleClaim(JournalError):
+    """Somebody else has claimed the run since: whoever gets this must do nothing more for it."""
 
 
 class ModelError(SurehandError):

@@ -1,0 +1,44 @@
+"""The form of a journal's file, and how older forms are brought up to date."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Mapping
+
+__all__ = ["APPLICATION", "VERSION", "create", "migrate"]
+
+APPLICATION = 0x53484E44  # "SHND": tells a journal from somebody else's database
+VERSION = 1
+
+_TABLES = (
+    """CREATE TABLE run (
+        run_id TEXT PRIMARY KEY, state TEXT NOT NULL, owner TEXT NOT NULL, epoch INTEGER NOT NULL,
+        count INTEGER NOT NULL, digest BLOB NOT NULL, started_at REAL NOT NULL, changed_at REAL NOT NULL
+    ) WITHOUT ROWID""",
+    """CREATE TABLE record (
+        run_id TEXT NOT NULL, seq INTEGER NOT NULL, epoch INTEGER NOT NULL, kind TEXT NOT NULL, step TEXT NOT NULL,
+        body BLOB NOT NULL, digest BLOB NOT NULL, once INTEGER, PRIMARY KEY (run_id, seq)
+    ) WITHOUT ROWID""",
+    "CREATE UNIQUE INDEX record_once ON record (run_id, kind, step) WHERE once = 1",
+    "CREATE TABLE head (id INTEGER PRIMARY KEY CHECK (id = 1), runs INTEGER, records INTEGER, digest BLOB NOT NULL)",
+)
+
+_STEPS: Mapping[int, Callable[[sqlite3.Connection], None]] = {}
+"""From each older form to the next."""
+
+
+def create(connection: sqlite3.Connection) -> None:
+    """The tables of an empty journal."""
+    for statement in _TABLES:
+        connection.execute(statement)
+    connection.execute("INSERT INTO head (id, runs, records, digest) VALUES (1, 0, 0, ?)", (bytes(32),))
+    connection.execute(f"PRAGMA application_id = {APPLICATION}")
+    connection.execute(f"PRAGMA user_version = {VERSION}")
+
+
+def migrate(connection: sqlite3.Connection, version: int) -> None:
+    """Bring a file of that form up to date, one form at a time."""
+    for step in range(version, VERSION):
+        _STEPS[step](connection)
+    if version < VERSION:
+        connection.execute(f"PRAGMA user_version = {VERSION}")
