@@ -15,6 +15,7 @@ from .. import ChatModel, SurehandError
 from .._codec import to_json
 from ._demo import run_demo, why_no_runtime
 from ._demo_screen import Screen
+from ._journal import journal_app
 
 __all__ = ["app", "run"]
 
@@ -27,6 +28,7 @@ app = typer.Typer(
 )
 model_app = typer.Typer(help="The embedded model.", no_args_is_help=True)
 app.add_typer(model_app, name="model")
+app.add_typer(journal_app, name="journal")
 
 # How long each action of the demonstration's world takes when a person watches.
 _WATCHABLE = 0.4
