@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -198,3 +199,51 @@ def test_any_bytes_come_back_as_they_are(journal: Journal, body: bytes) -> None:
     started(journal, draft("s\u00e9\n", body, kind="K'"))
     assert history(journal) == [(1, 1, "K'", "s\u00e9\n", body)]
     assert journal.check() == []
+
+
+def test_runs_that_have_a_record_of_a_kind_are_listed_oldest_first(journal: Journal, clock: FakeClock) -> None:
+    for run_id, kind in (("b", "IN_DOUBT"), ("c", "K"), ("a", "IN_DOUBT")):
+        claim = started(journal, run_id=run_id)
+        journal.append(claim, [draft("1", kind=kind), draft("2", kind=kind)]).result()
+        clock.advance(1)
+    assert journal.having("IN_DOUBT") == ["b", "a"]
+    assert journal.having("OTHER") == []
+
+
+def test_this_process_is_alive_and_nobody_is_not(journal: Journal) -> None:
+    assert journal.owner != ""
+    assert journal.owner == journal.owner
+    assert [journal.is_alive(name) for name in (journal.owner, "", "1-00", "..", "x/y")] == [True, *[False] * 4]
+
+
+def test_a_run_is_driven_by_one_at_a_time(journal: Journal) -> None:
+    assert [journal.drive("a"), journal.drive("a"), journal.drive("b")] == [True, False, True]
+    assert [journal.is_driven(run_id) for run_id in ("a", "b", "c")] == [True, True, False]
+    journal.release("a")
+    journal.release("c")
+    assert [journal.is_driven("a"), journal.is_driven("b"), journal.drive("a")] == [False, True, True]
+
+
+def test_of_many_threads_that_want_to_drive_a_run_one_does(journal: Journal) -> None:
+    outcomes: list[bool] = []
+    barrier = threading.Barrier(8)
+
+    def drive() -> None:
+        barrier.wait()
+        outcomes.append(journal.drive("a"))
+
+    threads = [threading.Thread(target=drive) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(outcomes) == [False] * 7 + [True]
+
+
+def test_a_fork_drives_nothing_yet(journal: Journal) -> None:
+    journal.drive("a")
+    pid = os.fork()
+    if pid == 0:
+        os._exit([journal.is_driven("a"), journal.drive("a"), journal.drive("a")] != [False, True, False])
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert journal.is_driven("a")

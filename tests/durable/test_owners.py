@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -89,11 +90,64 @@ def test_a_fork_is_somebody_else_and_its_death_says_nothing_of_its_parent(journa
 
 def test_files_of_processes_that_are_gone_are_removed(journal: Path) -> None:
     owner = Owner(journal)
+    assert owner.name
     process, name = held(journal)
     process.kill()
     ended(process)
-    assert owner.name
     assert sweep(journal) == [name]
     assert sweep(journal) == []
     assert is_alive(journal, owner.name)
     owner.close()
+
+
+def test_taking_a_lock_removes_the_files_of_processes_that_are_gone_and_no_others(journal: Path) -> None:
+    gone, gone_name = held(journal)
+    live, live_name = held(journal)
+    gone.kill()
+    ended(gone)
+    owner = Owner(journal)
+    names = {owner.name, live_name}
+    assert {path.name for path in Path(f"{journal}.owners").iterdir()} == names
+    assert gone_name not in names
+    owner.close()
+    ended(live)
+
+
+def test_those_who_come_while_others_sweep_all_keep_their_locks(journal: Path) -> None:
+    owners = [Owner(journal) for _ in range(16)]
+    barrier = threading.Barrier(17)
+
+    def take(owner: Owner) -> None:
+        barrier.wait()
+        assert owner.name
+
+    threads = [threading.Thread(target=take, args=(owner,)) for owner in owners]
+    for thread in threads:
+        thread.start()
+    barrier.wait()
+    while any(thread.is_alive() for thread in threads):
+        sweep(journal)
+    for thread in threads:
+        thread.join()
+    assert [is_alive(journal, owner.name) for owner in owners] == [True] * 16
+    for owner in owners:
+        owner.close()
+
+
+def test_two_who_look_at_once_do_not_take_each_other_for_the_owner(journal: Path) -> None:
+    process, name = held(journal)
+    process.kill()
+    ended(process)
+    seen: list[bool] = []
+    barrier = threading.Barrier(4)
+
+    def look() -> None:
+        barrier.wait()
+        seen.extend(is_alive(journal, name) for _ in range(300))
+
+    threads = [threading.Thread(target=look) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert seen == [False] * 1200

@@ -168,6 +168,26 @@ def test_a_closed_journal_says_so(path: Path) -> None:
         journal.records("a")
 
 
+def test_a_closed_journal_has_let_go_of_its_runs(path: Path) -> None:
+    journal = SQLiteJournal(path)
+    name = journal.owner
+    with contextlib.closing(SQLiteJournal(path)) as other:
+        assert (other.owner != name, other.is_alive(name)) == (True, True)
+        journal.close()
+        assert not other.is_alive(name)
+    with pytest.raises(UserError, match="is closed"):
+        print(journal.owner)
+
+
+def test_locks_that_cannot_be_placed_beside_the_journal_are_an_error(path: Path) -> None:
+    path.with_name("runs.db.owners").write_bytes(b"a file where the folder should be")
+    with (
+        contextlib.closing(SQLiteJournal(path)) as journal,
+        pytest.raises(JournalUnavailable, match=r"runs\.db\.owners"),
+    ):
+        print(journal.owner)
+
+
 def test_an_unknown_sync_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="expected 'full' or 'normal'"):
         SQLiteJournal(tmp_path / "x.db", sync="off")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]

@@ -100,6 +100,27 @@ class Journal(Protocol):
     Every method raises ``JournalError`` if the store cannot be read or written; nothing is half-written then.
     """
 
+    @property
+    def owner(self) -> str:
+        """The name under which this process claims runs."""
+        ...
+
+    def is_alive(self, owner: str) -> bool:
+        """Whether the process of that name can still go on with its runs; the empty name is nobody's."""
+        ...
+
+    def drive(self, run_id: str) -> bool:
+        """Note that this process drives that run now; False if it does so already. Forgotten after a fork."""
+        ...
+
+    def release(self, run_id: str) -> None:
+        """Note that this process does not drive that run any more."""
+        ...
+
+    def is_driven(self, run_id: str) -> bool:
+        """Whether this process drives that run now, through this journal."""
+        ...
+
     def start(self, run_id: str, owner: str, drafts: Sequence[Draft], *, state: str) -> Claim:
         """A new run with its first records; raises ``RunExists`` if there is one with that id."""
         ...
@@ -127,6 +148,10 @@ class Journal(Protocol):
         """All runs, or those in these states, oldest first."""
         ...
 
+    def having(self, kind: str) -> list[str]:
+        """The ids of the runs that have a record of that kind, oldest run first."""
+        ...
+
     def records(self, run_id: str) -> list[Record]:
         """The history of that run; raises ``JournalDamaged`` if it is not the one that was written."""
         ...
@@ -140,5 +165,5 @@ class Journal(Protocol):
         ...
 
     def close(self) -> None:
-        """Write what is waiting and let go of the store."""
+        """Write what is waiting and let go of the store; this process is then nobody's owner any more."""
         ...

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from ..errors import RecordExists, RunExists, StaleClaim, UnknownRun
 from ._journal import EMPTY, Claim, Damage, Draft, Record, RunRow, chained
+from ._owners import Driven
 
 __all__ = ["MemoryJournal"]
 
@@ -29,6 +30,28 @@ class MemoryJournal:
         self._now = now
         self._lock = threading.Lock()
         self._runs: dict[str, _Run] = {}
+        self._driven = Driven()
+
+    @property
+    def owner(self) -> str:
+        """The name under which this process claims runs: always the same, as nobody else can see them."""
+        return "here"
+
+    def is_alive(self, owner: str) -> bool:
+        """Whether that is this process."""
+        return owner == self.owner
+
+    def drive(self, run_id: str) -> bool:
+        """Note that this process drives that run now; False if it does so already."""
+        return self._driven.add(run_id)
+
+    def release(self, run_id: str) -> None:
+        """Note that this process does not drive that run any more."""
+        self._driven.remove(run_id)
+
+    def is_driven(self, run_id: str) -> bool:
+        """Whether this process drives that run now."""
+        return run_id in self._driven
 
     def start(self, run_id: str, owner: str, drafts: Sequence[Draft], *, state: str) -> Claim:
         """A new run with its first records."""
@@ -97,6 +120,15 @@ class MemoryJournal:
         with self._lock:
             found = [run.row for run in self._runs.values() if states is None or run.row.state in states]
         return sorted(found, key=lambda row: (row.started_at, row.run_id))
+
+    def having(self, kind: str) -> list[str]:
+        """The ids of the runs that have a record of that kind, oldest run first."""
+        return [row.run_id for row in self.rows() if any(record.kind == kind for record in self._history(row.run_id))]
+
+    def _history(self, run_id: str) -> Sequence[Record]:
+        with self._lock:
+            run = self._runs.get(run_id)  # it may have been forgotten since the rows were listed
+            return () if run is None else run.records
 
     def records(self, run_id: str) -> list[Record]:
         """The history of that run."""

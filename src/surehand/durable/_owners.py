@@ -7,25 +7,56 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import secrets
 import sys
 import threading
 from pathlib import Path
 from typing import IO
 
-__all__ = ["Owner", "is_alive", "sweep"]
+__all__ = ["Driven", "Owner", "is_alive", "sweep"]
+
+_NAME = re.compile("[0-9]+-[0-9a-f]+")
 
 
 if sys.platform == "win32":  # pragma: no cover
     import msvcrt
 
-    def _lock(file: IO[bytes]) -> None:
-        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+    def _hold(file: IO[bytes]) -> None:
+        msvcrt.locking(file.fileno(), msvcrt.LK_LOCK, 1)
+
+    def _is_held(file: IO[bytes]) -> bool:
+        try:
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return True
+        return False
+
+    def _remove_if_free(path: Path) -> bool:
+        path.unlink()  # refused while somebody has the file open
+        return True
 else:
     import fcntl
 
-    def _lock(file: IO[bytes]) -> None:
-        fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+    def _hold(file: IO[bytes]) -> None:
+        fcntl.flock(file.fileno(), fcntl.LOCK_EX)
+
+    def _is_held(file: IO[bytes]) -> bool:
+        # Shared, so that two who look at once do not take each other for the owner.
+        try:
+            fcntl.flock(file.fileno(), fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        return False
+
+    def _remove_if_free(path: Path) -> bool:
+        with path.open("rb") as file:
+            try:
+                fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return False
+            path.unlink()  # under the lock: whoever has just created the file sees that it is gone, see Owner
+            return True
 
 
 class Owner:
@@ -49,12 +80,12 @@ class Owner:
     def _take(self) -> None:
         # What a fork inherits is its parent's lock: it is left alone, and closing it here would not release it there.
         self._folder.mkdir(exist_ok=True)
-        name = f"{os.getpid()}-{secrets.token_hex(8)}"
-        path = self._folder / name
-        file = path.open("xb")
-        os.set_inheritable(file.fileno(), False)
-        _lock(file)
-        self._name, self._file, self._pid = name, file, os.getpid()
+        _swept(self._folder)
+        file = None
+        while file is None:
+            self._name = f"{os.getpid()}-{secrets.token_hex(8)}"
+            file = _created(self._folder / self._name)
+        self._file, self._pid = file, os.getpid()
 
     def close(self) -> None:
         """Let go: whoever looks from now on sees a process that is gone."""
@@ -67,30 +98,62 @@ class Owner:
             self._file, self._pid = None, -1
 
 
+def _created(path: Path) -> IO[bytes] | None:
+    """A new file whose lock is held; None if somebody swept it before it was."""
+    file = path.open("xb")
+    _hold(file)
+    if path.exists():
+        return file
+    file.close()
+    return None
+
+
 def is_alive(journal: Path, name: str) -> bool:
     """Whether the process of that name still runs. The name of nobody is not alive."""
-    path = _folder_of(journal) / name
+    if _NAME.fullmatch(name) is None:
+        return False  # and never open another file: closing it would release SQLite's own locks on it
     try:
-        file = path.open("rb+")
+        file = (_folder_of(journal) / name).open("rb")
     except FileNotFoundError:
         return False
     with file:
-        try:
-            _lock(file)
-        except OSError:
-            return True
-    return False
+        return _is_held(file)
 
 
 def sweep(journal: Path) -> list[str]:
     """Remove the files of processes that are gone; gives their names."""
+    return _swept(_folder_of(journal))
+
+
+def _swept(folder: Path) -> list[str]:
     gone: list[str] = []
-    for path in sorted(_folder_of(journal).glob("*-*")):
-        if not is_alive(journal, path.name):
-            with contextlib.suppress(OSError):
-                path.unlink()
-            gone.append(path.name)
+    for path in sorted(folder.glob("*-*")):
+        with contextlib.suppress(OSError):
+            if _remove_if_free(path):
+                gone.append(path.name)
     return gone
+
+
+class Driven:
+    """The runs that this process drives now; empty again after a fork.
+
+    Every operation is one step of a dict, so that a fork can never inherit a lock that nobody holds any more.
+    """
+
+    def __init__(self) -> None:
+        self._runs: dict[tuple[int, str], object] = {}
+
+    def add(self, run_id: str) -> bool:
+        """Whether it was not driven before."""
+        mark = object()
+        return self._runs.setdefault((os.getpid(), run_id), mark) is mark
+
+    def remove(self, run_id: str) -> None:
+        """It is driven no more."""
+        self._runs.pop((os.getpid(), run_id), None)
+
+    def __contains__(self, run_id: str) -> bool:
+        return (os.getpid(), run_id) in self._runs
 
 
 def _folder_of(journal: Path) -> Path:

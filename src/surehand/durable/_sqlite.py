@@ -22,7 +22,9 @@ from ..errors import (
     UnknownRun,
     UserError,
 )
+from . import _owners
 from ._journal import EMPTY, Claim, Damage, Draft, Record, RunRow, chained, share_of
+from ._owners import Driven, Owner
 from ._schema import APPLICATION, VERSION, create, migrate
 from ._writer import Writer
 
@@ -52,6 +54,7 @@ class SQLiteJournal:
             raise UserError(f"journal sync={sync!r}; expected 'full' or 'normal'")
         self.path = Path(path)
         self._sync, self._wait, self._now = sync, wait, now
+        self._owner, self._driven = Owner(self.path), Driven()
         self._lock = threading.RLock()
         self._open()
 
@@ -75,6 +78,31 @@ class SQLiteJournal:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute(f"PRAGMA synchronous = {self._sync}")
         return connection
+
+    # ------------------------------------------------------------ who drives what
+
+    @property
+    def owner(self) -> str:
+        """The name under which this process claims runs; its lock is held from the first time it is asked for."""
+        with self._lock:
+            self._check_open()
+            return self._translated(lambda: self._owner.name)
+
+    def is_alive(self, owner: str) -> bool:
+        """Whether the process of that name still runs, or is merely stopped; the empty name is nobody's."""
+        return self._translated(lambda: _owners.is_alive(self.path, owner))
+
+    def drive(self, run_id: str) -> bool:
+        """Note that this process drives that run now; False if it does so already."""
+        return self._driven.add(run_id)
+
+    def release(self, run_id: str) -> None:
+        """Note that this process does not drive that run any more."""
+        self._driven.remove(run_id)
+
+    def is_driven(self, run_id: str) -> bool:
+        """Whether this process drives that run now, through this journal."""
+        return run_id in self._driven
 
     # ------------------------------------------------------------ writing
 
@@ -152,6 +180,10 @@ class SQLiteJournal:
         """All runs, or those in these states, oldest first."""
         return self._read(lambda connection: _rows(connection, states))
 
+    def having(self, kind: str) -> list[str]:
+        """The ids of the runs that have a record of that kind, oldest run first."""
+        return self._read(lambda connection: _having(connection, kind))
+
     def records(self, run_id: str) -> list[Record]:
         """The history of that run; raises ``JournalDamaged`` if it is not the one that was written."""
 
@@ -189,6 +221,7 @@ class SQLiteJournal:
             if self._pid == os.getpid():
                 self._writer.close()
                 self._reader.close()
+            self._owner.close()
 
     def _check_open(self) -> None:
         if self._closed:
@@ -199,13 +232,13 @@ class SQLiteJournal:
     def _translated(self, action: Callable[[], T]) -> T:
         try:
             return action()
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError) as error:
             raise self._error_of(error) from error
 
-    def _error_of(self, error: sqlite3.Error) -> JournalError:
+    def _error_of(self, error: sqlite3.Error | OSError) -> JournalError:
         if isinstance(error, sqlite3.IntegrityError):
             return RecordExists(f"{self.path}: a record that may exist once is there already ({error})")
-        if isinstance(error, sqlite3.OperationalError):
+        if isinstance(error, (sqlite3.OperationalError, OSError)):
             return JournalUnavailable(
                 f"the journal {self.path} cannot be used: {error}; see that its folder exists and can be written, that "
                 "the disk is not full, and that no other program has locked it; then the run can be resumed"
@@ -260,6 +293,14 @@ def _known(connection: sqlite3.Connection, run_id: str) -> RunRow:
 def _rows(connection: sqlite3.Connection, states: Collection[str] | None) -> list[RunRow]:
     found = [RunRow(*row) for row in connection.execute(f"SELECT {_ROW} FROM run ORDER BY started_at, run_id")]
     return [row for row in found if states is None or row.state in states]
+
+
+def _having(connection: sqlite3.Connection, kind: str) -> list[str]:
+    wanted = "SELECT run_id FROM record WHERE kind = ?"
+    found = connection.execute(
+        f"SELECT run_id FROM run WHERE run_id IN ({wanted}) ORDER BY started_at, run_id", (kind,)
+    )
+    return [run_id for (run_id,) in found]
 
 
 def _records(connection: sqlite3.Connection, run_id: str) -> list[Record]:

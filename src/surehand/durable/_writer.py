@@ -76,11 +76,11 @@ class Writer:
             for _, future in batch:
                 future.set_exception(raised)
             return
-        for future, value, error in outcomes:
-            if error is None:
+        for future, value, problem in outcomes:
+            if problem is None:
                 future.set_result(value)
             else:
-                future.set_exception(error)
+                future.set_exception(problem)
 
     def _tried(self, connection: sqlite3.Connection, job: Job) -> tuple[Any, BaseException | None]:
         connection.execute("SAVEPOINT job")
