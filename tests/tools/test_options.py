@@ -52,6 +52,7 @@ OTHER: dict[str, Any] = {
     "undo_timeout": 6.0,
     "probe": probe,
     "authorise": authorise,
+    "unknown": "ask",  # nothing else goes with a tool that is repeated
 }
 
 
@@ -94,20 +95,21 @@ def test_what_is_given_to_the_decorator_arrives_in_the_tool() -> None:
         return size
 
     assert seen(one(act)) == OTHER
-    assert {name for name, value in OPTIONS.items() if OTHER[name] == value} == {"inline"}
+    assert {name for name, value in OPTIONS.items() if OTHER[name] == value} == {"inline", "unknown"}
 
-    @tool(inline=True)
+    @tool(inline=True, unknown="dead_letter")
     def small() -> int:
         return 1
 
-    assert one(small).inline is True
+    assert (one(small).inline, one(small).unknown) == (True, "dead_letter")
 
 
 def test_what_is_given_with_a_specification_arrives_in_the_tool() -> None:
     spec = ToolSpec("other", "Another.", None, {"a": 1}, True)
     given = {name: value for name, value in OTHER.items() if name not in OF_SPEC}
     assert seen(programmatic_tool(spec, lambda call, context: "x", **given)) == OTHER
-    assert programmatic_tool(spec, lambda call, context: "x", inline=True).inline is True
+    small = programmatic_tool(spec, lambda call, context: "x", inline=True, unknown="dead_letter")
+    assert (small.inline, small.unknown) == (True, "dead_letter")
 
 
 @pytest.mark.parametrize(

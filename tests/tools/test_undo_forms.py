@@ -278,6 +278,72 @@ def test_a_programmatic_tool_can_be_undone_in_every_form() -> None:
     assert undo_of(other).call(execution("v"), {}, context()) == "v"
 
 
+# ---------------------------------------------------------------- undoing what may have happened
+
+
+def by_value(value: str) -> None: ...
+
+
+def by_execution(it: ToolExecution) -> None: ...
+
+
+def by_arguments(to: str, ctx: ToolContext) -> None: ...
+
+
+def by_nothing(ctx: ToolContext) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"), [(by_value, True), (by_execution, True), (by_arguments, False), (by_nothing, False)]
+)
+def test_an_undo_tells_whether_it_needs_what_the_tool_returned(function: Any, expected: bool) -> None:
+    @tool(undo=function)
+    def book(to: str) -> str:
+        return to
+
+    assert undo_of(one(book)).needs_value is expected
+
+
+@pytest.mark.parametrize("function", [by_arguments, by_nothing])
+def test_a_call_that_may_have_happened_is_undone_by_its_arguments_or_by_nothing(function: Any) -> None:
+    @tool(unknown="undo")
+    def book(to: str) -> str:
+        return to
+
+    (made,) = collect_tools([book, undoes(book)(function)])
+    assert (made.unknown, undo_of(made).needs_value) == ("undo", False)
+
+
+@pytest.mark.parametrize("function", [by_value, by_execution])
+@pytest.mark.parametrize("is_named", [False, True])
+def test_a_call_that_may_have_happened_cannot_be_undone_by_its_value(function: Any, is_named: bool) -> None:
+    @tool(unknown="undo")
+    def book(to: str) -> str:
+        return to
+
+    undo = undoes("book" if is_named else book)(function)
+    with pytest.raises(UserError, match=r"'book': unknown='undo', but its undo takes what the tool returned.*@undoes"):
+        collect_tools([book, undo])
+
+
+def test_a_programmatic_tool_keeps_to_the_same_rule() -> None:
+    spec = ToolSpec("book", None, {"type": "object", "properties": {"to": {"type": "string"}}})
+
+    def run(call: ToolCall, context: ToolContext) -> str:
+        return "x"
+
+    def back(to: str) -> None: ...
+
+    made = programmatic_tool(spec, run, unknown="undo", undo=back)
+    assert one(made) is made
+    for refused in (
+        programmatic_tool(spec, run, unknown="undo"),
+        programmatic_tool(spec, run, unknown="undo", undo=by_value),
+    ):
+        with pytest.raises(UserError, match=r"'book': unknown='undo'"):
+            collect_tools([refused])
+
+
 # ---------------------------------------------------------------- what is refused
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, assert_type
 
+import pytest
+
+from surehand.errors import UserError
 from surehand.tools._declare import tool, undoes
 from surehand.tools._executor import ExecutorBody
 from surehand.tools._function import FunctionBody
-from surehand.tools._tool import Body, Undo
+from surehand.tools._tool import Body, ToolContext, Undo
 from surehand.tools._undo import FunctionUndo
 
 
@@ -56,3 +59,22 @@ def test_signatures_are_kept() -> None:
 
 def bodies_fit(function: FunctionBody, executor: ExecutorBody, undo: FunctionUndo) -> tuple[Body, Body, Undo, Any]:
     return function, executor, undo, None
+
+
+def steps_give_what_their_functions_give(context: ToolContext[Any], reserve: Callable[[], Awaitable[str]]) -> None:
+    async def pay() -> int:
+        return 1
+
+    async def awaiting() -> None:
+        assert_type(await context.step("pay", pay), int)
+        assert_type(await context.step("reserve", reserve), str)
+
+    assert_type(context.step("count", lambda: 1, type=int), int)
+    asynchronous: Callable[[], Coroutine[Any, Any, None]] = awaiting
+    assert asynchronous is awaiting
+
+
+def test_what_becomes_of_an_unknown_call_is_one_of_three() -> None:
+    tool(unknown="dead_letter")(bare)
+    with pytest.raises(UserError):
+        tool(unknown="wait")(bare)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue, reportArgumentType]

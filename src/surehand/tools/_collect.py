@@ -68,7 +68,20 @@ def collect_tools(objects: Iterable[Any]) -> list[Tool]:
     require_unique_names(made.spec for made in found.tools)
     for made in found.tools:
         _check_asked(made)
-    return _with_undos(found)
+    ready = _with_undos(found)
+    for made in ready:
+        _check_undoable(made)
+    return ready
+
+
+def _check_undoable(made: Tool) -> None:
+    if made.unknown != "undo" or (made.undo is not None and not made.undo.needs_value):
+        return
+    has = "has no undo" if made.undo is None else "its undo takes what the tool returned, which nobody knows then"
+    raise UserError(
+        f"tool {made.name!r}: unknown='undo', but {has}; expected an undo that takes parameters with the tool's own "
+        "names, or nothing: give it one with @undoes, or write unknown='ask'"
+    )
 
 
 def _check_asked(made: Tool) -> None:

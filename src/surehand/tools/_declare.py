@@ -24,7 +24,7 @@ from ._options import (
     record_of,
 )
 from ._signature import caller, local_names
-from ._tool import Decoding, Repeat, ReturnBehavior
+from ._tool import Decoding, Repeat, ReturnBehavior, WhenUnknown
 
 __all__ = ["default_name", "tool", "undoes"]
 
@@ -57,6 +57,7 @@ def tool(
     undo_timeout: float | None = None,
     probe: Callable[..., Any] | None = None,
     authorise: Callable[..., Any] | None = None,
+    unknown: WhenUnknown = "ask",
 ) -> Callable[[FunctionT], FunctionT]: ...
 
 
@@ -89,6 +90,9 @@ def tool(fn: Any = None, /, **options: Any) -> Any:
     - ``metadata``: a dict for the application. ``strict``: ask the provider to enforce the schema.
     - ``undo``, ``undo_timeout``: how to undo a call, as with ``@undoes``.
     - ``probe``: answers whether a call happened. ``authorise``: asked before every call.
+    - ``unknown``: what becomes of a call that was running when the process died, if no probe can tell whether it
+      happened: ``"ask"`` lets the run wait for someone's word, ``"undo"`` undoes it with everything else (for an undo
+      that needs nothing but the arguments), ``"dead_letter"`` gives the run up and names it. Not for what is repeated.
 
     Raises ``UserError`` for options that cannot be kept.
     """

@@ -17,7 +17,7 @@ from ._json_schema_plain import property_names
 from ._json_text import NotJson, is_object
 from ._options import check_options
 from ._parameter import MISSING
-from ._tool import Decoding, Repeat, ReturnBehavior, Tool, ToolContext, ToolResult, Undo
+from ._tool import Decoding, Repeat, ReturnBehavior, Tool, ToolContext, ToolResult, Undo, WhenUnknown
 
 if TYPE_CHECKING:
     from ._decode import Decoded, Decoder  # loads pydantic
@@ -158,6 +158,7 @@ def programmatic_tool(
     undo_timeout: float | None = None,
     probe: Callable[..., Any] | None = None,
     authorise: Callable[..., Any] | None = None,
+    unknown: WhenUnknown = "ask",
 ) -> Tool:
     """A tool from what the model shall see and what shall run: ``executor(call, context)``, or an object with
     ``execute`` or ``execute_async`` or both (spec 6.2).

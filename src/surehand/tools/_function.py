@@ -137,6 +137,7 @@ def build_tool(spec: ToolSpec, body: Body, options: ToolOptions) -> Tool:
         max_result=options.max_result,
         probe=options.probe,
         authorise=options.authorise,
+        unknown=options.unknown,
     )
 
 

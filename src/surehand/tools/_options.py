@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from .._checks import is_count
 from ..errors import UserError
-from ._tool import Decoding, Repeat, ReturnBehavior
+from ._tool import Decoding, Repeat, ReturnBehavior, WhenUnknown
 
 __all__ = [
     "DECODINGS",
@@ -52,6 +52,7 @@ class ToolOptions(Struct, frozen=True, kw_only=True, eq=False):
     undo_timeout: float | None = None
     probe: Callable[..., Any] | None = None
     authorise: Callable[..., Any] | None = None
+    unknown: WhenUnknown = "ask"
 
 
 class ToolRecord(Struct, eq=False):
@@ -119,6 +120,7 @@ def check_options(given: Mapping[str, Any], label: str) -> ToolOptions:
         if value is not None and not callable(value):
             raise UserError(f"{label}: {option}={value!r} cannot be called; give a function")
     _check_repeat(given, label)
+    _check_unknown(given, label)
     _check_counts(given, label)
     if not isinstance(given.get("returns", ReturnBehavior.TO_MODEL), ReturnBehavior):
         names = ", ".join(f"ReturnBehavior.{entry.name}" for entry in ReturnBehavior)
@@ -152,6 +154,20 @@ def _check_repeat(given: Mapping[str, Any], label: str) -> None:
         raise UserError(
             f"{label}: repeat={repeat!r}; expected 'safe' (repeating does no harm), 'with_key' (the service behind it "
             "takes an idempotency key) or 'never'"
+        )
+
+
+def _check_unknown(given: Mapping[str, Any], label: str) -> None:
+    unknown, repeat = given.get("unknown", "ask"), given.get("repeat", "never")
+    if unknown not in ("ask", "undo", "dead_letter"):
+        raise UserError(
+            f"{label}: unknown={unknown!r}; expected 'ask' (the run waits for someone's word), 'undo' (the call is "
+            "undone with the rest) or 'dead_letter' (the run is given up and the call is named)"
+        )
+    if unknown != "ask" and repeat != "never":
+        raise UserError(
+            f"{label}: unknown={unknown!r} needs repeat='never', since a call with repeat={repeat!r} is repeated after "
+            "a crash; remove one of them"
         )
 
 

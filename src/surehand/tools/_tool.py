@@ -6,8 +6,7 @@ Pure values and protocols: nothing here calls a user's function or looks at a si
 from __future__ import annotations
 
 import enum
-import threading
-from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Generic, Literal, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
@@ -17,7 +16,9 @@ from typing_extensions import TypeVar
 from .._codec import clean_text
 from ..errors import UserError
 from ..messages import Content, TextContent, ToolCall, ToolMessage, ToolSpec, text_of
+from ._context import Parameters, ToolContext
 from ._probes import Absent, Happened, Probe, Unknown
+from ._steps import Steps
 
 __all__ = [
     "Absent",
@@ -31,6 +32,7 @@ __all__ = [
     "Repair",
     "Repeat",
     "ReturnBehavior",
+    "Steps",
     "Tool",
     "ToolContext",
     "ToolExecution",
@@ -39,13 +41,19 @@ __all__ = [
     "Undo",
     "UndoOutcome",
     "Unknown",
+    "Values",
+    "WhenUnknown",
 ]
 
 T = TypeVar("T", default=Any)
-DepsT = TypeVar("DepsT", default=Any)
 
 Repeat: TypeAlias = Literal["safe", "with_key", "never"]
 """Whether a call may be repeated when nobody knows whether it happened."""
+
+WhenUnknown: TypeAlias = Literal["ask", "undo", "dead_letter"]
+"""What becomes of a call of a tool with ``repeat="never"`` that was running when its process died, if nobody can tell
+whether it happened: the run waits for someone's word (``"ask"``); the call is undone with everything else that the run
+did (``"undo"``); or the run is given up, the rest undone and this call named as what may stand (``"dead_letter"``)."""
 
 Decoding: TypeAlias = Literal["strict", "repair", "salvage"]
 """What is done about arguments that do not fit (spec 4): nothing (``"strict"``); the conversions of the coercion
@@ -190,65 +198,6 @@ class ToolExecution(Struct, Generic[T], frozen=True):
         return self.finished_at - self.started_at
 
 
-# ---------------------------------------------------------------- what a tool may ask for (spec 3.5)
-
-
-class Parameters(MutableMapping[str, Any]):
-    """The caller's own bag of values for one run, seen by tools and never by the model (spec 2.8.4). Thread-safe."""
-
-    def __init__(self, values: Mapping[str, Any] | None = None) -> None:
-        self._values: dict[str, Any] = dict(values) if values else {}
-        self._lock = threading.Lock()
-
-    def __getitem__(self, key: str) -> Any:
-        with self._lock:
-            return self._values[key]
-
-    def __setitem__(self, key: str, value: Any) -> None:
-        with self._lock:
-            self._values[key] = value
-
-    def __delitem__(self, key: str) -> None:
-        with self._lock:
-            del self._values[key]
-
-    def __iter__(self) -> Iterator[str]:
-        with self._lock:
-            return iter(list(self._values))
-
-    def __len__(self) -> int:
-        return len(self._values)
-
-    def __repr__(self) -> str:
-        return f"Parameters({self._values!r})"
-
-
-def _ignore(_: Any) -> None:
-    return None
-
-
-class ToolContext(Struct, Generic[DepsT], frozen=True, kw_only=True, eq=False):
-    """What surehand tells a tool that has a parameter of this type; the model neither sees nor sets it (spec 3.5).
-
-    ``idempotency_key`` is the same for every attempt at this call: give it to the service behind the tool.
-    ``attempt`` counts from 1. ``deadline`` is when the attempt times out, in seconds since the epoch.
-    """
-
-    deps: DepsT
-    call: ToolCall
-    run_id: str
-    memory_id: Any
-    parameters: Parameters
-    idempotency_key: str
-    attempt: int = 1
-    deadline: float | None = None
-    report: Callable[[Any], object] = _ignore
-
-    def progress(self, value: Any) -> None:
-        """Tell listeners how far the tool is, as a ``ToolProgress`` event; the value may be anything."""
-        self.report(value)
-
-
 # ---------------------------------------------------------------- what runs
 
 
@@ -279,6 +228,18 @@ class AsyncToolExecutor(Protocol):
     """The awaitable form of ``ToolExecutor``; an executor offers one of the two, or both."""
 
     def execute_async(self, call: ToolCall, context: ToolContext[Any], /) -> Awaitable[ToolResult | str]: ...
+
+
+class Values(Protocol):
+    """How the values that one tool returns outlive the process."""
+
+    def dump(self, value: Any, /) -> bytes | None:
+        """The value as JSON, or ``None`` if it could not be had back as itself. Never raises."""
+        ...
+
+    def load(self, data: bytes, /) -> Any:
+        """The value that was stored; raises what its type raises if that has changed since."""
+        ...
 
 
 class Body(Protocol):
@@ -319,6 +280,11 @@ class Body(Protocol):
         """Whether a ``ToolArgumentsError`` raised by ``call`` means that nothing was done (spec 9.3)."""
         ...
 
+    @property
+    def values(self) -> Values:
+        """How what ``call`` returns is stored."""
+        ...
+
     def decode(self, text: str, decoding: Decoding = "repair", /) -> tuple[dict[str, Any], tuple[Repair, ...]]:
         """The arguments by parameter name, and what was repaired; raises ``ToolArgumentsError``."""
         ...
@@ -349,6 +315,11 @@ class Undo(Protocol):
         """Seconds after which one attempt is given up on; ``None`` takes the run's default."""
         ...
 
+    @property
+    def needs_value(self) -> bool:
+        """Whether it needs what the call returned, so that it cannot undo a call whose end nobody knows."""
+        ...
+
     def call(self, execution: ToolExecution[Any], arguments: dict[str, Any], context: ToolContext[Any]) -> Any:
         """Undo it; gives nothing, or an awaitable of nothing."""
         ...
@@ -360,6 +331,7 @@ class Tool(Struct, frozen=True, kw_only=True, eq=False):
     ``repeat`` says whether a call may be repeated when nobody knows whether it happened. ``timeout`` is in
     seconds per attempt, ``retries`` counts further attempts. ``exclusive`` tools never overlap another tool of
     the run; ``inline`` bodies run where the loop runs; ``max_parallel`` bounds this tool's calls of one run.
+    ``unknown`` says what becomes of a call after a crash when nobody can tell whether it happened.
     ``decoding`` and ``max_result`` go before the agent's; ``None`` takes those.
     """
 
@@ -377,6 +349,7 @@ class Tool(Struct, frozen=True, kw_only=True, eq=False):
     undo: Undo | None = None
     probe: Callable[..., Any] | None = None
     authorise: Callable[..., Any] | None = None
+    unknown: WhenUnknown = "ask"
 
     @property
     def name(self) -> str:

@@ -44,6 +44,11 @@ class FunctionUndo:
         """Seconds for one attempt."""
         return self._timeout
 
+    @property
+    def needs_value(self) -> bool:
+        """Whether it takes what the tool returned, or the whole record."""
+        return self.form in (UndoForm.VALUE, UndoForm.EXECUTION)
+
     def call(self, execution: ToolExecution[Any], arguments: dict[str, Any], context: ToolContext[Any]) -> Any:
         """Undo the execution; ``arguments`` are the tool's, decoded again from the call."""
         positional: list[Any] = []
