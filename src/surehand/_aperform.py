@@ -29,6 +29,7 @@ from ._effects import (
     UseMemory,
 )
 from ._outbox import AsyncOutbox
+from ._patience import insist_async
 from ._perform import Blocking, called, unraisable
 from ._pieces import Model, Performer, broken_stream, unfit_stream
 from ._schedule import Schedule
@@ -267,6 +268,12 @@ class Awaiting(Performer):
         task.add_done_callback(_late_tasks.discard)
 
     async def _run_undo(self, effect: RunUndo) -> None:
+        if effect.retries:
+            await insist_async(lambda: self._undo_once(effect), effect.retries, _outlast)
+        else:
+            await self._undo_once(effect)
+
+    async def _undo_once(self, effect: RunUndo) -> None:
         entry = effect.entry
         undo = entry.tool.undo
         assert undo is not None
@@ -358,6 +365,17 @@ def _uncancel() -> bool:
         task.uncancel()
         cancelled = True
     return cancelled
+
+
+async def _outlast(seconds: float) -> None:
+    """Wait that long, however often the current task is cancelled: what has begun to be undone is undone."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + seconds
+    while (left := deadline - loop.time()) > 0:
+        try:
+            await asyncio.sleep(left)
+        except asyncio.CancelledError:
+            _uncancel()
 
 
 async def _settled(value: Any) -> Any:

@@ -101,10 +101,15 @@ class StreamBody(RunBody, eq=False):
 
 
 class RunUndo(Effect[None], eq=False):
-    """Undo a finished call; one attempt takes at most the tool's own deadline, or else ``timeout`` seconds."""
+    """Undo a finished call; one attempt takes at most the tool's own deadline, or else ``timeout`` seconds.
+
+    If it fails it is tried again, ``retries`` times with growing pauses, each time with the same context and so with
+    the same idempotency key. An attempt that took too long may still be running beside the next one.
+    """
 
     entry: Entry
     timeout: float | None
+    retries: int = 0
 
 
 class Await(Effect[Any], eq=False):

@@ -30,6 +30,7 @@ from ._giveup import attach
 from ._interrupts import held_interrupts
 from ._loop import abandon
 from ._outbox import Outbox
+from ._patience import insist
 from ._pieces import Model, Performer, broken_stream, unfit_stream
 from ._schedule import Schedule
 from .errors import Suspended, ToolExecutionError, ToolTimeout
@@ -183,6 +184,12 @@ class Blocking(Performer):
             yield from self.pending()
 
     def _run_undo(self, effect: RunUndo) -> None:
+        if effect.retries:
+            insist(lambda: self._undo_once(effect), effect.retries)
+        else:
+            self._undo_once(effect)
+
+    def _undo_once(self, effect: RunUndo) -> None:
         entry = effect.entry
         undo = entry.tool.undo
         assert undo is not None

@@ -1,0 +1,49 @@
+"""How an undo that has failed is tried again: how often, and what lies between two attempts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tenacity.stop import stop_base
+    from tenacity.wait import wait_base
+
+__all__ = ["insist", "insist_async"]
+
+# Seconds between two attempts: exactly the first before the second one, then up to twice as much each time.
+_FIRST, _MOST = 0.1, 5.0
+
+
+def insist(attempt: Callable[[], Any], retries: int, sleep: Callable[[float], None] = time.sleep) -> None:
+    """Call ``attempt`` until it returns, at most ``retries`` times more; then its last error is raised.
+
+    Only an ``Exception`` is followed by another attempt: what interrupts or ends the program is raised at once.
+    """
+    from tenacity import Retrying, retry_if_exception_type  # not for those whose undo is tried once
+
+    stop, wait = _policy(retries)
+    again = Retrying(stop=stop, wait=wait, retry=retry_if_exception_type(Exception), sleep=sleep, reraise=True)
+    again(attempt)
+
+
+async def insist_async(
+    attempt: Callable[[], Awaitable[Any]], retries: int, sleep: Callable[[float], Awaitable[None]]
+) -> None:
+    """The same for what is awaited; ``sleep`` decides what a cancellation between two attempts does."""
+    from tenacity import AsyncRetrying, retry_if_exception_type
+
+    stop, wait = _policy(retries)
+    again = AsyncRetrying(stop=stop, wait=wait, retry=retry_if_exception_type(Exception), sleep=sleep, reraise=True)
+
+    async def one() -> None:  # by this it is known as a coroutine function, whatever `attempt` is
+        await attempt()
+
+    await again(one)
+
+
+def _policy(retries: int) -> tuple[stop_base, wait_base]:
+    from tenacity import stop_after_attempt, wait_random_exponential
+
+    return stop_after_attempt(retries + 1), wait_random_exponential(multiplier=_FIRST, min=_FIRST, max=_MOST)
