@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import re
 import sqlite3
 import subprocess
 import sys
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from surehand.durable._journal import Damage, Draft
+from surehand.durable._journal import Claim, Damage, Draft
 from surehand.durable._schema import APPLICATION, VERSION
 from surehand.durable._sqlite import SQLiteJournal
 from surehand.errors import JournalDamaged, JournalTooNew, JournalUnavailable, StaleClaim, UserError
@@ -146,14 +149,14 @@ def test_a_full_disk_is_an_error_nothing_is_half_written_and_it_works_again_afte
     journal = SQLiteJournal(path)
     claim = journal.claim("a", "me", epoch=1)
     # The limit of the file's size stands for a disk that is full.
-    pages = journal._writer.submit(lambda c: c.execute("PRAGMA page_count").fetchone()[0]).result()
-    journal._writer.submit(lambda c: c.execute(f"PRAGMA max_page_count = {pages + 2}").fetchone()).result()
+    pages = journal._submit(lambda c: c.execute("PRAGMA page_count").fetchone()[0]).result()
+    journal._submit(lambda c: c.execute(f"PRAGMA max_page_count = {pages + 2}").fetchone()).result()
     with pytest.raises(JournalUnavailable, match="full"):
         journal.append(claim, [draft("4"), draft("5", b"x" * 100_000)], state="SUCCEEDED").result()
     row = journal.row("a")
     assert row is not None
     assert (row.state, row.count) == ("RUNNING", 3)
-    journal._writer.submit(lambda c: c.execute("PRAGMA max_page_count = 1000000").fetchone()).result()
+    journal._submit(lambda c: c.execute("PRAGMA max_page_count = 1000000").fetchone()).result()
     journal.append(claim, [draft("4"), draft("5", b"x" * 100_000)]).result()
     assert len(journal.records("a")) == 5
     assert journal.check() == []
@@ -222,6 +225,8 @@ def test_a_fork_writes_with_connections_of_its_own(path: Path) -> None:
 
 TAKE_OVER = """
 import sys
+import threading
+from collections.abc import Callable
 from surehand.durable._sqlite import SQLiteJournal
 journal = SQLiteJournal(sys.argv[1])
 journal.claim("a", "other process", epoch=journal.row("a").epoch)
@@ -289,3 +294,113 @@ def test_a_log_cut_at_any_byte_leaves_a_valid_beginning(tmp_path: Path) -> None:
             lengths.add(len(steps))
     assert max(lengths) == 7
     assert len(lengths) > 3
+
+
+def test_what_a_fork_acknowledges_stays_though_its_parent_closes_the_journal(path: Path) -> None:
+    journal = SQLiteJournal(path)
+    claim = journal.claim("a", "me", epoch=1)
+    parent_closed, said = os.pipe()
+    appended, told = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            journal.append(claim, [draft("one")]).result(timeout=20)
+            os.write(told, b"x")
+            os.read(parent_closed, 1)
+            journal.append(claim, [draft("two")]).result(timeout=20)
+            code = 0
+        finally:
+            os._exit(code)
+    os.read(appended, 1)
+    journal.close()
+    os.write(said, b"x")
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    for pipe in (parent_closed, said, appended, told):
+        os.close(pipe)
+    with contextlib.closing(SQLiteJournal(path)) as again:
+        assert [r.step for r in again.records("a")] == ["1", "2", "3", "one", "two"]
+
+
+def test_forks_while_other_threads_write_and_read_and_fork_lose_nothing_and_hang_nobody(path: Path) -> None:
+    journal = SQLiteJournal(path, sync="normal")
+    claims = [journal.claim(run_id, "me", epoch=1) for run_id in ("a", "b")]
+    done = threading.Event()
+    failures: list[BaseException] = []
+
+    def guarded(action: Callable[[], object]) -> None:
+        try:
+            action()
+        except BaseException as error:
+            failures.append(error)
+
+    def write(claim: Claim) -> None:
+        for number in range(100):
+            journal.append(claim, [draft(str(number))]).result(timeout=20)
+
+    def read() -> None:
+        while not done.is_set():
+            assert journal.check() == []
+
+    def fork() -> None:
+        for _ in range(10):
+            pid = os.fork()
+            if pid == 0:
+                os._exit(0 if journal.row("a") is not None else 1)
+            assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+    actions: list[Callable[[], object]] = [lambda: write(claims[0]), lambda: write(claims[1]), fork, fork]
+    threads = [threading.Thread(target=guarded, args=(action,)) for action in actions]
+    reader = threading.Thread(target=guarded, args=(read,))
+    for thread in [*threads, reader]:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=60)
+    done.set()
+    reader.join(timeout=60)
+    assert failures == []
+    assert [len(journal.records(run_id)) for run_id in ("a", "b")] == [103, 103]
+    journal.close()
+
+
+def test_an_append_cannot_be_taken_back_so_that_nobody_takes_it_for_unwritten(path: Path) -> None:
+    with contextlib.closing(SQLiteJournal(path)) as journal:
+        claim = journal.claim("a", "me", epoch=1)
+        assert not journal.append(claim, [draft("4")]).cancel()
+        journal.append(claim, [draft("5")]).result(timeout=20)
+        assert [r.step for r in journal.records("a")] == ["1", "2", "3", "4", "5"]
+
+
+def test_an_append_to_a_closed_journal_says_so_at_once(path: Path) -> None:
+    journal = SQLiteJournal(path)
+    claim = journal.claim("a", "me", epoch=1)
+    journal.close()
+    with pytest.raises(UserError, match="is closed"):
+        journal.append(claim, [draft("4")])
+
+
+@pytest.mark.parametrize("attempt", range(10))
+def test_appends_that_race_with_closing_are_written_or_refused(path: Path, attempt: int) -> None:
+    journal = SQLiteJournal(path, sync="normal")
+    claim = journal.claim("a", "me", epoch=1)
+    begun = threading.Semaphore(0)
+    written: list[str] = []
+
+    def write(name: str) -> None:
+        with contextlib.suppress(UserError):
+            for at in itertools.count():
+                journal.append(claim, [draft(f"{name}.{at}")]).result(timeout=20)
+                written.append(f"{name}.{at}")
+                begun.release()
+
+    threads = [threading.Thread(target=write, args=(str(n),), daemon=True) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for _ in range(10 * attempt + 1):
+        begun.acquire(timeout=20)
+    journal.close()
+    for thread in threads:
+        thread.join(timeout=60)
+    assert not any(thread.is_alive() for thread in threads)
+    with contextlib.closing(SQLiteJournal(path)) as again:
+        assert sorted(r.step for r in again.records("a")[3:]) == sorted(written)

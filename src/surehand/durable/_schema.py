@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
-__all__ = ["APPLICATION", "VERSION", "create", "migrate"]
+from ..errors import JournalDamaged, JournalTooNew
+
+__all__ = ["APPLICATION", "VERSION", "prepare"]
 
 APPLICATION = 0x53484E44  # "SHND": tells a journal from somebody else's database
 VERSION = 1
@@ -27,7 +30,32 @@ _STEPS: Mapping[int, Callable[[sqlite3.Connection], None]] = {}
 """From each older form to the next."""
 
 
-def create(connection: sqlite3.Connection) -> None:
+def prepare(connection: sqlite3.Connection, path: Path) -> None:
+    """Create the tables of a new file; bring an old one up to date; refuse a newer one, and what is no journal."""
+    connection.execute("BEGIN IMMEDIATE")  # two processes may open a new file at once
+    try:
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        (application,) = connection.execute("PRAGMA application_id").fetchone()
+        (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        if application != APPLICATION and tables:
+            raise JournalDamaged(f"{path} is a database of something else; give the journal a file of its own")
+        if version > VERSION:
+            raise JournalTooNew(
+                f"{path} was written by a newer surehand (form {version}; this one reads up to {VERSION}); "
+                "update surehand, or give the journal another file"
+            )
+        if not tables:
+            _create(connection)
+        else:
+            _migrate(connection, version)
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _create(connection: sqlite3.Connection) -> None:
     """The tables of an empty journal."""
     for statement in _TABLES:
         connection.execute(statement)
@@ -36,7 +64,7 @@ def create(connection: sqlite3.Connection) -> None:
     connection.execute(f"PRAGMA user_version = {VERSION}")
 
 
-def migrate(connection: sqlite3.Connection, version: int) -> None:
+def _migrate(connection: sqlite3.Connection, version: int) -> None:
     """Bring a file of that form up to date, one form at a time."""
     for step in range(version, VERSION):
         _STEPS[step](connection)

@@ -6,33 +6,47 @@ import os
 import sqlite3
 import threading
 import time
+import weakref
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 from ..errors import (
     JournalDamaged,
     JournalError,
-    JournalTooNew,
     JournalUnavailable,
     RecordExists,
     RunExists,
     StaleClaim,
-    UnknownRun,
     UserError,
 )
 from . import _owners
-from ._journal import EMPTY, Claim, Damage, Draft, Record, RunRow, chained, share_of
+from ._journal import EMPTY, Claim, Damage, Draft, Record, RunRow
 from ._owners import Driven, Owner
-from ._schema import APPLICATION, VERSION, create, migrate
+from ._schema import prepare
+from ._tables import (
+    all_damage,
+    all_rows,
+    broken_chain,
+    forget,
+    insert,
+    is_damage,
+    known,
+    records_of,
+    row_of,
+    runs_having,
+    set_owner,
+    snapshot,
+    write,
+)
 from ._writer import Writer
 
 __all__ = ["SQLiteJournal", "Sync"]
 
 T = TypeVar("T")
 Sync = Literal["full", "normal"]
-_ROW = "run_id, state, owner, epoch, count, digest, started_at, changed_at"
+_PAGES_OF_LOG = 4000  # 16 MB: a page that was written again and again is copied into the file once
 
 
 class SQLiteJournal:
@@ -55,29 +69,62 @@ class SQLiteJournal:
         self.path = Path(path)
         self._sync, self._wait, self._now = sync, wait, now
         self._owner, self._driven = Owner(self.path), Driven()
-        self._lock = threading.RLock()
-        self._open()
-
-    def _open(self) -> None:
-        self._pid = os.getpid()
+        # Taken in this order; the second for moments only, so that a long history that is read holds up no run.
+        self._reading, self._lock = threading.Lock(), threading.Lock()
+        self._connections: tuple[sqlite3.Connection, Writer] | None = None
         self._closed = False
-        self._reader = self._translated(self._prepared)
-        self._writer = Writer(self._connect, self._error_of)
+        self._opened()
+        _JOURNALS.add(self)
 
-    def _prepared(self) -> sqlite3.Connection:
-        connection = self._connect()
+    def _opened(self) -> tuple[sqlite3.Connection, Writer]:
+        """What reads and what writes, opened again if a fork came between; only under the lock."""
+        if self._closed:
+            raise UserError(f"the journal {self.path} is closed; open it again: SQLiteJournal({str(self.path)!r})")
+        if self._connections is None:
+            self._connections = self._translated(self._connected)
+        return self._connections
+
+    def _connected(self) -> tuple[sqlite3.Connection, Writer]:
+        reader = self._connect()
         try:
-            _prepare(connection, self.path)
+            prepare(reader, self.path)
+            return reader, Writer(self._connect(), self._error_of)
+        except BaseException:
+            reader.close()
+            raise
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(self.path, timeout=self._wait, isolation_level=None, check_same_thread=False)
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute(f"PRAGMA synchronous = {self._sync}")
+            connection.execute(f"PRAGMA wal_autocheckpoint = {_PAGES_OF_LOG}")
         except BaseException:
             connection.close()
             raise
         return connection
 
-    def _connect(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(self.path, timeout=self._wait, isolation_level=None, check_same_thread=False)
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute(f"PRAGMA synchronous = {self._sync}")
-        return connection
+    def _disconnect(self) -> None:
+        if self._connections is not None:
+            reader, writer = self._connections
+            self._connections = None
+            writer.close()
+            reader.close()
+
+    def before_fork(self) -> None:
+        """Wait for what is being written and hold still: SQLite's locks and threads do not live on in a fork.
+
+        A connection that merely exists while the process forks makes SQLite take its parent's locks for the child's,
+        and another process then removes the log to which the child writes.
+        """
+        self._reading.acquire()
+        self._lock.acquire()
+        self._disconnect()
+
+    def after_fork(self) -> None:
+        """Go on, in the parent as in the child; what is needed is opened again when it is."""
+        self._lock.release()
+        self._reading.release()
 
     # ------------------------------------------------------------ who drives what
 
@@ -85,7 +132,7 @@ class SQLiteJournal:
     def owner(self) -> str:
         """The name under which this process claims runs; its lock is held from the first time it is asked for."""
         with self._lock:
-            self._check_open()
+            self._opened()
             return self._translated(lambda: self._owner.name)
 
     def is_alive(self, owner: str) -> bool:
@@ -112,11 +159,10 @@ class SQLiteJournal:
 
         def job(connection: sqlite3.Connection) -> Claim:
             row = RunRow(run_id, state, owner, 1, 0, EMPTY, now, now)
-            if _row(connection, run_id) is not None:
+            if row_of(connection, run_id) is not None:
                 raise RunExists(f"there is a run {run_id!r} already; give another run_id, or resume that one")
-            connection.execute(f"INSERT INTO run ({_ROW}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", tuple(_fields(row)))
-            connection.execute("UPDATE head SET runs = runs + 1")
-            _write(connection, row, drafts, state, now)
+            insert(connection, row)
+            write(connection, row, drafts, state, now)
             return Claim(run_id, owner, 1)
 
         return self._done(job)
@@ -126,75 +172,67 @@ class SQLiteJournal:
         now = self._now()
 
         def job(connection: sqlite3.Connection) -> Claim:
-            row = _known(connection, run_id)
+            row = known(connection, run_id)
             if row.epoch != epoch:
                 raise StaleClaim(f"run {run_id!r} was claimed by {row.owner!r} meanwhile")
-            connection.execute(
-                "UPDATE run SET owner = ?, epoch = ?, changed_at = ? WHERE run_id = ?", (owner, epoch + 1, now, run_id)
-            )
-            return Claim(run_id, owner, epoch + 1)
+            claim = Claim(run_id, owner, epoch + 1)
+            set_owner(connection, claim, now)
+            return claim
 
         return self._done(job)
 
     def append(self, claim: Claim, drafts: Sequence[Draft], *, state: str | None = None) -> Future[None]:
-        """Write records, all or none."""
+        """Write records, all or none; a callback of the future must not wait for the journal."""
         now = self._now()
 
         def job(connection: sqlite3.Connection) -> None:
-            row = _known(connection, claim.run_id)
+            row = known(connection, claim.run_id)
             if row.epoch != claim.epoch:
                 raise StaleClaim(f"run {claim.run_id!r} was claimed by {row.owner!r}: it must not go on here")
-            _write(connection, row, drafts, row.state if state is None else state, now)
+            write(connection, row, drafts, row.state if state is None else state, now)
 
-        return self._writing().submit(job)
+        return self._submit(job)
 
     def prune(self, *, before: float, states: Collection[str]) -> int:
         """Forget runs in these states that have not changed since; gives how many."""
 
         def job(connection: sqlite3.Connection) -> int:
-            old = [row for row in _rows(connection, states) if row.changed_at < before]
+            old = [row for row in all_rows(connection, states) if row.changed_at < before]
             for row in old:
-                connection.execute("DELETE FROM record WHERE run_id = ?", (row.run_id,))
-                connection.execute("DELETE FROM run WHERE run_id = ?", (row.run_id,))
-                connection.execute("UPDATE head SET runs = runs - 1, records = records - ?", (row.count,))
-                _exchange(connection, share_of(row.run_id, row.count, row.digest), 0)
+                forget(connection, row)
             return len(old)
 
         return self._done(job)
 
     def _done(self, job: Callable[[sqlite3.Connection], T]) -> T:
-        return self._writing().submit(job).result()
+        return self._submit(job).result()
 
-    def _writing(self) -> Writer:
-        with self._lock:
-            self._check_open()
-            return self._writer
+    def _submit(self, job: Callable[[sqlite3.Connection], T]) -> Future[T]:
+        with self._lock:  # so that nothing is submitted to a writer that has been closed
+            _, writer = self._opened()
+            return writer.submit(job)
 
     # ------------------------------------------------------------ reading
 
     def row(self, run_id: str) -> RunRow | None:
         """What is known of that run."""
-        return self._read(lambda connection: _row(connection, run_id))
+        return self._read(lambda connection: row_of(connection, run_id))
 
     def rows(self, states: Collection[str] | None = None) -> list[RunRow]:
         """All runs, or those in these states, oldest first."""
-        return self._read(lambda connection: _rows(connection, states))
+        return self._read(lambda connection: all_rows(connection, states))
 
     def having(self, kind: str) -> list[str]:
         """The ids of the runs that have a record of that kind, oldest run first."""
-        return self._read(lambda connection: _having(connection, kind))
+        return self._read(lambda connection: runs_having(connection, kind))
 
     def records(self, run_id: str) -> list[Record]:
         """The history of that run; raises ``JournalDamaged`` if it is not the one that was written."""
 
         def read(connection: sqlite3.Connection) -> list[Record]:
-            connection.execute("BEGIN")  # the row and the records have to be of the same moment
-            try:
-                row = _known(connection, run_id)
-                records = _records(connection, run_id)
-            finally:
-                connection.execute("COMMIT")
-            problem = _broken_chain(row, records)
+            with snapshot(connection):
+                row, records = known(connection, run_id), records_of(connection, run_id)
+            problem = broken_chain(row, records)
             if problem is not None:
                 raise JournalDamaged(f"run {run_id!r} in {self.path}: {problem}; `surehand journal check` tells more")
             return records
@@ -203,31 +241,27 @@ class SQLiteJournal:
 
     def check(self) -> list[Damage]:
         """Everything that is wrong with the journal; nothing when all is well."""
-        return self._read(_check)
+
+        def read(connection: sqlite3.Connection) -> list[Damage]:
+            with snapshot(connection):
+                return all_damage(connection)
+
+        return self._read(read)
 
     def _read(self, job: Callable[[sqlite3.Connection], T]) -> T:
-        with self._lock:
-            self._check_open()
-            return self._translated(lambda: job(self._reader))
+        with self._reading:
+            with self._lock:
+                reader, _ = self._opened()
+            return self._translated(lambda: job(reader))
 
     # ------------------------------------------------------------ the rest
 
     def close(self) -> None:
-        """Write what is waiting and let go of the file."""
-        with self._lock:
-            if self._closed:
-                return
+        """Write what is waiting and let go of the file; this process is then nobody's owner any more."""
+        with self._reading, self._lock:
             self._closed = True
-            if self._pid == os.getpid():
-                self._writer.close()
-                self._reader.close()
+            self._disconnect()
             self._owner.close()
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise UserError(f"the journal {self.path} is closed; open it again: SQLiteJournal({str(self.path)!r})")
-        if self._pid != os.getpid():
-            self._open()  # a fork has no threads but its own, and must not use its parent's connections
 
     def _translated(self, action: Callable[[], T]) -> T:
         try:
@@ -236,143 +270,35 @@ class SQLiteJournal:
             raise self._error_of(error) from error
 
     def _error_of(self, error: sqlite3.Error | OSError) -> JournalError:
+        if isinstance(error, sqlite3.Error) and is_damage(error):
+            return JournalDamaged(
+                f"{self.path} is damaged or no journal ({error}); `surehand journal check` tells more"
+            )
         if isinstance(error, sqlite3.IntegrityError):
             return RecordExists(f"{self.path}: a record that may exist once is there already ({error})")
-        if isinstance(error, (sqlite3.OperationalError, OSError)):
-            return JournalUnavailable(
-                f"the journal {self.path} cannot be used: {error}; see that its folder exists and can be written, that "
-                "the disk is not full, and that no other program has locked it; then the run can be resumed"
-            )
-        return JournalDamaged(f"{self.path} is damaged or no journal ({error}); `surehand journal check` tells more")
-
-
-# ---------------------------------------------------------------- statements
-
-
-def _prepare(connection: sqlite3.Connection, path: Path) -> None:
-    """Create the tables of a new file; bring an old one up to date; refuse a newer one, and what is no journal."""
-    connection.execute("BEGIN IMMEDIATE")  # two processes may open a new file at once
-    try:
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
-        (application,) = connection.execute("PRAGMA application_id").fetchone()
-        (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        if application != APPLICATION and tables:
-            raise JournalDamaged(f"{path} is a database of something else; give the journal a file of its own")
-        if version > VERSION:
-            raise JournalTooNew(
-                f"{path} was written by a newer surehand (form {version}; this one reads up to {VERSION}); "
-                "update surehand, or give the journal another file"
-            )
-        if not tables:
-            create(connection)
-        else:
-            migrate(connection, version)
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
-
-
-def _fields(row: RunRow) -> list[Any]:
-    return [getattr(row, name) for name in RunRow.__struct_fields__]
-
-
-def _row(connection: sqlite3.Connection, run_id: str) -> RunRow | None:
-    found = connection.execute(f"SELECT {_ROW} FROM run WHERE run_id = ?", (run_id,)).fetchone()
-    return None if found is None else RunRow(*found)
-
-
-def _known(connection: sqlite3.Connection, run_id: str) -> RunRow:
-    row = _row(connection, run_id)
-    if row is None:
-        raise UnknownRun(f"there is no run {run_id!r} in this journal")
-    return row
-
-
-def _rows(connection: sqlite3.Connection, states: Collection[str] | None) -> list[RunRow]:
-    found = [RunRow(*row) for row in connection.execute(f"SELECT {_ROW} FROM run ORDER BY started_at, run_id")]
-    return [row for row in found if states is None or row.state in states]
-
-
-def _having(connection: sqlite3.Connection, kind: str) -> list[str]:
-    wanted = "SELECT run_id FROM record WHERE kind = ?"
-    found = connection.execute(
-        f"SELECT run_id FROM run WHERE run_id IN ({wanted}) ORDER BY started_at, run_id", (kind,)
-    )
-    return [run_id for (run_id,) in found]
-
-
-def _records(connection: sqlite3.Connection, run_id: str) -> list[Record]:
-    columns = "seq, epoch, kind, step, body, digest"
-    found = connection.execute(f"SELECT {columns} FROM record WHERE run_id = ? ORDER BY seq", (run_id,))
-    return [Record(*row) for row in found]
-
-
-def _write(connection: sqlite3.Connection, row: RunRow, drafts: Sequence[Draft], state: str, now: float) -> None:
-    count, digest = row.count, row.digest
-    for draft in drafts:
-        count += 1
-        digest = chained(digest, count, row.epoch, draft)
-        connection.execute(
-            "INSERT INTO record (run_id, seq, epoch, kind, step, body, digest, once) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            (row.run_id, count, row.epoch, draft.kind, draft.step, draft.body, digest, 1 if draft.once else None),
+        return JournalUnavailable(
+            f"the journal {self.path} cannot be used: {error}; see that its folder exists and can be written, that "
+            "the disk is not full, and that no other program has locked it; then the run can be resumed"
         )
-    connection.execute(
-        "UPDATE run SET state = ?, count = ?, digest = ?, changed_at = ? WHERE run_id = ?",
-        (state, count, digest, now, row.run_id),
-    )
-    if drafts:
-        connection.execute("UPDATE head SET records = records + ?", (len(drafts),))
-        _exchange(connection, share_of(row.run_id, row.count, row.digest), share_of(row.run_id, count, digest))
 
 
-def _exchange(connection: sqlite3.Connection, before: int, after: int) -> None:
-    (digest,) = connection.execute("SELECT digest FROM head").fetchone()
-    changed = int.from_bytes(digest, "big") ^ before ^ after
-    connection.execute("UPDATE head SET digest = ?", (changed.to_bytes(32, "big"),))
+_JOURNALS: weakref.WeakSet[SQLiteJournal] = weakref.WeakSet()
+_FORKING = threading.Lock()  # two threads may fork at once
+_held: list[SQLiteJournal] = []
 
 
-# ---------------------------------------------------------------- checking
+def _before_fork() -> None:
+    _FORKING.acquire()
+    _held[:] = _JOURNALS
+    for journal in _held:
+        journal.before_fork()
 
 
-def _broken_chain(row: RunRow, records: Sequence[Record]) -> str | None:
-    digest = EMPTY
-    for seq, record in enumerate(records, 1):
-        if record.seq != seq:
-            return f"record {seq} is missing"
-        digest = chained(digest, seq, record.epoch, Draft(record.kind, record.step, record.body))
-        if digest != record.digest:
-            return f"record {seq} ({record.kind} of {record.step!r}) is not what was written"
-    if (row.count, row.digest) != (len(records), digest):
-        return f"{row.count} records were written and {len(records)} are there"
-    return None
+def _after_fork() -> None:
+    while _held:
+        _held.pop().after_fork()
+    _FORKING.release()
 
 
-def _check(connection: sqlite3.Connection) -> list[Damage]:
-    found: list[Damage] = []
-    try:
-        problems = [text for (text,) in connection.execute("PRAGMA integrity_check") if text != "ok"]
-        found += [Damage("", problem) for problem in problems]
-        share = records = 0
-        rows = _rows(connection, None)
-        for row in rows:
-            problem = _broken_chain(row, _records(connection, row.run_id))
-            if problem is not None:
-                found.append(Damage(row.run_id, problem))
-            share ^= share_of(row.run_id, row.count, row.digest)
-            records += row.count
-        head = connection.execute("SELECT runs, records, digest FROM head").fetchone()
-        if head != (len(rows), records, share.to_bytes(32, "big")):
-            found.append(Damage("", _head_problem(head, len(rows), records)))
-    except sqlite3.DatabaseError as error:
-        found.append(Damage("", str(error)))
-    return found
-
-
-def _head_problem(head: Any, runs: int, records: int) -> str:
-    if head is None:
-        return "the head is missing"
-    if head[:2] == (runs, records):
-        return "the head has the digest of other records"
-    return f"the head tells of {head[0]} runs and {head[1]} records; there are {runs} and {records}"
+if hasattr(os, "register_at_fork"):  # Windows has no fork
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
@@ -13,45 +13,46 @@ __all__ = ["Job", "Writer"]
 
 T = TypeVar("T")
 Job = Callable[[sqlite3.Connection], Any]
+Outcome = tuple[Any, BaseException | None]
 
 _MOST = 500  # jobs of one transaction: the first of them waits for the last
 
 
 class Writer:
-    """Runs jobs on a connection of its own, in the order in which they came.
+    """Runs jobs on a connection that is its own from now on, in the order in which they came.
 
-    A job that raises is undone alone; the others of its transaction stand. If the transaction itself cannot be
-    committed, all of its jobs fail with that error. ``translate`` makes the caller's errors of SQLite's.
+    A job that raises is undone alone; the others of its transaction stand. A job may be run more than once before it
+    is committed, so it must do nothing but read and write the database. If the transaction itself cannot be committed,
+    all of its jobs fail with that error. ``translate`` makes the caller's errors of SQLite's.
     """
 
-    def __init__(self, connect: Callable[[], sqlite3.Connection], translate: Callable[[sqlite3.Error], Exception]):
-        self._connect = connect
+    def __init__(self, connection: sqlite3.Connection, translate: Callable[[sqlite3.Error], Exception]) -> None:
+        self._connection = connection
         self._translate = translate
         self._jobs: queue.SimpleQueue[tuple[Job, Future[Any]] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="surehand-journal", daemon=True)
         self._thread.start()
 
     def submit(self, job: Callable[[sqlite3.Connection], T]) -> Future[T]:
-        """A future of what the job gives, done once that is committed."""
+        """A future of what the job gives, done once that is committed. Not to be called after ``close``."""
         future: Future[T] = Future()
+        # What is submitted is written: a future that could be cancelled would tell its holder otherwise.
+        future.set_running_or_notify_cancel()
         self._jobs.put((job, future))
         return future
 
     def close(self) -> None:
-        """Finish what is waiting, and end the thread."""
+        """Finish what is waiting, and end the thread and the connection."""
         self._jobs.put(None)
         self._thread.join()
+        self._connection.close()
 
     def _work(self) -> None:
-        connection = self._connect()
-        try:
-            is_open = True
-            while is_open:
-                batch, is_open = self._next_batch()
-                if batch:
-                    self._commit(connection, batch)
-        finally:
-            connection.close()
+        is_open = True
+        while is_open:
+            batch, is_open = self._next_batch()
+            if batch:
+                self._settle(batch)
 
     def _next_batch(self) -> tuple[list[tuple[Job, Future[Any]]], bool]:
         batch: list[tuple[Job, Future[Any]]] = []
@@ -63,44 +64,65 @@ class Writer:
             job = self._jobs.get()
         return batch, False
 
-    def _commit(self, connection: sqlite3.Connection, batch: list[tuple[Job, Future[Any]]]) -> None:
-        outcomes: list[tuple[Future[Any], Any, BaseException | None]] = []
-        try:
-            connection.execute("BEGIN IMMEDIATE")
-            for job, future in batch:
-                outcomes.append((future, *self._tried(connection, job)))
-            connection.execute("COMMIT")
-        except BaseException as error:
-            _rolled_back(connection)
-            raised = self._translate(error) if isinstance(error, sqlite3.Error) else error
-            for _, future in batch:
-                future.set_exception(raised)
-            return
-        for future, value, problem in outcomes:
+    def _settle(self, batch: Sequence[tuple[Job, Future[Any]]]) -> None:
+        outcomes = self._outcomes([job for job, _ in batch])
+        for (_, future), (value, problem) in zip(batch, outcomes, strict=True):
             if problem is None:
                 future.set_result(value)
             else:
                 future.set_exception(problem)
 
-    def _tried(self, connection: sqlite3.Connection, job: Job) -> tuple[Any, BaseException | None]:
+    def _outcomes(self, jobs: Sequence[Job]) -> list[Outcome]:
+        try:
+            return self._together(jobs) or self._apart(jobs)
+        except BaseException as error:
+            _roll_back(self._connection)
+            problem = self._translate(error) if isinstance(error, sqlite3.Error) else error
+            return [(None, problem)] * len(jobs)
+
+    def _together(self, jobs: Sequence[Job]) -> list[Outcome] | None:
+        """All jobs in one transaction; None, and nothing is written, if one of them raised."""
+        connection = self._connection
+        connection.execute("BEGIN IMMEDIATE")
+        values: list[Any] = []
+        for job in jobs:
+            try:
+                values.append(job(connection))
+            except Exception as error:
+                if _is_of_the_store(error):
+                    raise
+                connection.execute("ROLLBACK")
+                return None
+        connection.execute("COMMIT")
+        return [(value, None) for value in values]
+
+    def _apart(self, jobs: Sequence[Job]) -> list[Outcome]:
+        """All jobs in one transaction, each undone alone if it raises; costs two statements more for each."""
+        self._connection.execute("BEGIN IMMEDIATE")
+        outcomes = [self._tried(job) for job in jobs]
+        self._connection.execute("COMMIT")
+        return outcomes
+
+    def _tried(self, job: Job) -> Outcome:
+        connection = self._connection
         connection.execute("SAVEPOINT job")
         try:
-            value = job(connection)
-        except sqlite3.IntegrityError as error:
-            connection.execute("ROLLBACK TO job")
-            connection.execute("RELEASE job")
-            return None, self._translate(error)
-        except sqlite3.Error:
-            raise  # the store is at fault: nobody's job can be trusted to have been written
+            value, problem = job(connection), None
         except Exception as error:
+            if _is_of_the_store(error):
+                raise
+            value, problem = None, self._translate(error) if isinstance(error, sqlite3.Error) else error
             connection.execute("ROLLBACK TO job")
-            connection.execute("RELEASE job")
-            return None, error
         connection.execute("RELEASE job")
-        return value, None
+        return value, problem
 
 
-def _rolled_back(connection: sqlite3.Connection) -> None:
+def _is_of_the_store(error: Exception) -> bool:
+    """Whether nobody's job can be trusted to have been written, unlike when one job asked for what may not be."""
+    return isinstance(error, sqlite3.Error) and not isinstance(error, sqlite3.IntegrityError)
+
+
+def _roll_back(connection: sqlite3.Connection) -> None:
     try:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
