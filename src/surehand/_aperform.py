@@ -29,7 +29,7 @@ from ._effects import (
     UseMemory,
 )
 from ._outbox import AsyncOutbox
-from ._patience import insist_async
+from ._patience import insist_async, outlast, uncancel
 from ._perform import Blocking, called, unraisable
 from ._pieces import Model, Performer, broken_stream, unfit_stream
 from ._schedule import Schedule
@@ -79,7 +79,7 @@ class Awaiting(Performer):
 
     def _note_cancellation(self, error: asyncio.CancelledError) -> None:
         asked = self._run.token.is_cancelled
-        if not _uncancel():
+        if not uncancel():
             return
         if asked:  # whoever asked may be no task at all, and a task that nobody cancelled must not end as such
             raise RunCancelled(f"run {self._run.run_id!r} was cancelled") from error
@@ -160,7 +160,7 @@ class Awaiting(Performer):
             try:
                 await asyncio.wait(set(self._tasks), timeout=left)
             except asyncio.CancelledError:
-                _uncancel()  # only a loop that shuts down comes through here; the books must be closed first
+                uncancel()  # only a loop that shuts down comes through here; the books must be closed first
 
     async def _shielded(self, effect: Shielded[Any]) -> Any:
         if self.outbox is not None:
@@ -182,7 +182,7 @@ class Awaiting(Performer):
                 value = await self._on_a_thread(effect)
             return await value if is_awaitable(value) else value
         except asyncio.CancelledError as error:
-            if _uncancel():
+            if uncancel():
                 self._run.token.cancel()
                 raise Interrupted(f"tool {tool.name!r} was interrupted") from error
             raise
@@ -194,7 +194,7 @@ class Awaiting(Performer):
         try:
             return await from_thread(future)
         except asyncio.CancelledError as error:
-            if not _uncancel():
+            if not uncancel():
                 return future.result()  # the body's own
             self._run.token.cancel()  # a loop that shuts down; the thread goes on, and so it drains
             if future.cancelled():
@@ -209,7 +209,7 @@ class Awaiting(Performer):
             try:
                 await asyncio.wait({waiter}, timeout=left)
             except asyncio.CancelledError:
-                _uncancel()
+                uncancel()
         if not waiter.done():
             self._watch(future, effect)
             raise Interrupted(f"tool {effect.tool.name!r} was still running when the event loop was shut down")
@@ -269,7 +269,7 @@ class Awaiting(Performer):
 
     async def _run_undo(self, effect: RunUndo) -> None:
         if effect.retries:
-            await insist_async(lambda: self._undo_once(effect), effect.retries, _outlast)
+            await insist_async(lambda: self._undo_once(effect), effect.retries, outlast)
         else:
             await self._undo_once(effect)
 
@@ -298,7 +298,7 @@ class Awaiting(Performer):
             try:
                 await asyncio.wait({task}, timeout=left)
             except asyncio.CancelledError:
-                _uncancel()  # an undo that has begun is finished, however often its run is cancelled
+                uncancel()  # an undo that has begun is finished, however often its run is cancelled
         if task.cancelled():
             raise ToolTimeout(f"undoing {name!r} was interrupted; it may have happened")
         value = outcome_of(task)
@@ -352,30 +352,6 @@ def _seen(future: asyncio.Future[Any]) -> None:
     """Look at a failure that somebody else sees to, or asyncio complains that nobody did."""
     if not future.cancelled():
         future.exception()
-
-
-def _uncancel() -> bool:
-    """Take note of cancellations of the current task; gives whether there were any.
-
-    A count left standing would make ``asyncio.timeout`` in an undo function misread its own deadline.
-    """
-    task = asyncio.current_task()
-    cancelled = False
-    while task is not None and task.cancelling():
-        task.uncancel()
-        cancelled = True
-    return cancelled
-
-
-async def _outlast(seconds: float) -> None:
-    """Wait that long, however often the current task is cancelled: what has begun to be undone is undone."""
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + seconds
-    while (left := deadline - loop.time()) > 0:
-        try:
-            await asyncio.sleep(left)
-        except asyncio.CancelledError:
-            _uncancel()
 
 
 async def _settled(value: Any) -> Any:

@@ -1,7 +1,8 @@
-"""How an undo that has failed is tried again: how often, and what lies between two attempts."""
+"""How an undo that has failed is tried again, and how a task goes on although it is cancelled."""
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ if TYPE_CHECKING:
     from tenacity.stop import stop_base
     from tenacity.wait import wait_base
 
-__all__ = ["insist", "insist_async"]
+__all__ = ["insist", "insist_async", "outlast", "uncancel"]
 
 # Seconds between two attempts: exactly the first before the second one, then up to twice as much each time.
 _FIRST, _MOST = 0.1, 5.0
@@ -47,3 +48,27 @@ def _policy(retries: int) -> tuple[stop_base, wait_base]:
     from tenacity import stop_after_attempt, wait_random_exponential
 
     return stop_after_attempt(retries + 1), wait_random_exponential(multiplier=_FIRST, min=_FIRST, max=_MOST)
+
+
+async def outlast(seconds: float) -> None:
+    """Wait that long, however often the current task is cancelled: what has begun to be undone is undone."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + seconds
+    while (left := deadline - loop.time()) > 0:
+        try:
+            await asyncio.sleep(left)
+        except asyncio.CancelledError:
+            uncancel()
+
+
+def uncancel() -> bool:
+    """Take note of cancellations of the current task; gives whether there were any.
+
+    A count left standing would make ``asyncio.timeout`` in an undo function misread its own deadline.
+    """
+    task = asyncio.current_task()
+    cancelled = False
+    while task is not None and task.cancelling():
+        task.uncancel()
+        cancelled = True
+    return cancelled
