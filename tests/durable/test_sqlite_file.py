@@ -68,7 +68,7 @@ def test_a_changed_history_is_reported_and_never_read_as_a_shorter_one(
     path: Path, statement: str, run_id: str, problem: str
 ) -> None:
     plain(path, statement)
-    (damage,) = damages(path)
+    (damage,) = [damage for damage in damages(path) if damage.run_id]
     assert damage.run_id == run_id
     assert damage.problem.startswith(problem)
     with contextlib.closing(SQLiteJournal(path)) as journal:

@@ -32,27 +32,36 @@ _STEPS: Mapping[int, Callable[[sqlite3.Connection], None]] = {}
 
 def prepare(connection: sqlite3.Connection, path: Path) -> None:
     """Create the tables of a new file; bring an old one up to date; refuse a newer one, and what is no journal."""
-    connection.execute("BEGIN IMMEDIATE")  # two processes may open a new file at once
+    if _form_of(connection) == (APPLICATION, VERSION, True):
+        return  # without a lock: opening does not wait for others' writes
+    connection.execute("BEGIN IMMEDIATE")  # two processes may open a new or old file at once
     try:
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
-        (application,) = connection.execute("PRAGMA application_id").fetchone()
-        (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        if application != APPLICATION and tables:
+        application, version, has_tables = _form_of(connection)
+        if application == version == 0 and not has_tables:
+            _create(connection)
+        elif application != APPLICATION:
             raise JournalDamaged(f"{path} is a database of something else; give the journal a file of its own")
-        if version > VERSION:
+        elif version > VERSION:
             raise JournalTooNew(
                 f"{path} was written by a newer surehand (form {version}; this one reads up to {VERSION}); "
                 "update surehand, or give the journal another file"
             )
-        if not tables:
-            _create(connection)
+        elif not has_tables:
+            raise JournalDamaged(f"{path} is damaged: its tables are gone")
         else:
-            _migrate(connection, version)
+            _migrate(connection, version, path)
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
+
+
+def _form_of(connection: sqlite3.Connection) -> tuple[int, int, bool]:
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    return application, version, tables > 0
 
 
 def _create(connection: sqlite3.Connection) -> None:
@@ -64,9 +73,10 @@ def _create(connection: sqlite3.Connection) -> None:
     connection.execute(f"PRAGMA user_version = {VERSION}")
 
 
-def _migrate(connection: sqlite3.Connection, version: int) -> None:
+def _migrate(connection: sqlite3.Connection, version: int, path: Path) -> None:
     """Bring a file of that form up to date, one form at a time."""
-    for step in range(version, VERSION):
-        _STEPS[step](connection)
-    if version < VERSION:
-        connection.execute(f"PRAGMA user_version = {VERSION}")
+    for form in range(version, VERSION):
+        if form not in _STEPS:
+            raise JournalDamaged(f"{path} has the form {form}, which no surehand has written")
+        _STEPS[form](connection)
+    connection.execute(f"PRAGMA user_version = {VERSION}")

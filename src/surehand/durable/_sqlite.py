@@ -176,7 +176,7 @@ class SQLiteJournal:
             if row.epoch != epoch:
                 raise StaleClaim(f"run {run_id!r} was claimed by {row.owner!r} meanwhile")
             claim = Claim(run_id, owner, epoch + 1)
-            set_owner(connection, claim, now)
+            set_owner(connection, row, claim, now)
             return claim
 
         return self._done(job)

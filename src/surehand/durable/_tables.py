@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 import sqlite3
 from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
+import msgspec
+from msgspec.structs import replace
+
 from ..errors import JournalDamaged, UnknownRun
-from ._journal import EMPTY, Claim, Damage, Draft, Record, RunRow, chained, share_of
+from ._journal import EMPTY, Claim, Damage, Draft, Record, RunRow, chained
 
 __all__ = [
     "all_damage",
     "all_rows",
     "broken_chain",
-    "change_head",
     "forget",
     "insert",
     "is_damage",
@@ -106,26 +109,23 @@ def insert(connection: sqlite3.Connection, row: RunRow) -> None:
     """A new run, of which nothing is recorded yet."""
     values = [getattr(row, name) for name in RunRow.__struct_fields__]
     connection.execute(f"INSERT INTO run ({_ROW}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values)
-    change_head(connection, runs=1, records=0, change=0)
+    _change_head(connection, runs=1, records=0, change=_share_of(row))
 
 
-def set_owner(connection: sqlite3.Connection, claim: Claim, now: float) -> None:
-    """The run is that claim's from now on."""
-    connection.execute(
-        "UPDATE run SET owner = ?, epoch = ?, changed_at = ? WHERE run_id = ?",
-        (claim.owner, claim.epoch, now, claim.run_id),
-    )
+def set_owner(connection: sqlite3.Connection, row: RunRow, claim: Claim, now: float) -> None:
+    """The run of that row is that claim's from now on."""
+    _replace(connection, row, replace(row, owner=claim.owner, epoch=claim.epoch, changed_at=now))
 
 
 def forget(connection: sqlite3.Connection, row: RunRow) -> None:
-    """A run and its records are there no more."""
+    """The run of that row and its records are there no more."""
     connection.execute("DELETE FROM record WHERE run_id = ?", (row.run_id,))
     connection.execute("DELETE FROM run WHERE run_id = ?", (row.run_id,))
-    change_head(connection, runs=-1, records=-row.count, change=share_of(row.run_id, row.count, row.digest))
+    _change_head(connection, runs=-1, records=-row.count, change=_share_of(row))
 
 
 def write(connection: sqlite3.Connection, row: RunRow, drafts: Sequence[Draft], state: str, now: float) -> None:
-    """Add records to the run of that row, which becomes what they make of it."""
+    """Add records to the run of that row, and give it that state."""
     count, digest = row.count, row.digest
     for draft in drafts:
         count += 1
@@ -134,23 +134,39 @@ def write(connection: sqlite3.Connection, row: RunRow, drafts: Sequence[Draft], 
             "INSERT INTO record (run_id, seq, epoch, kind, step, body, digest, once) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             (row.run_id, count, row.epoch, draft.kind, draft.step, draft.body, digest, 1 if draft.once else None),
         )
+    _replace(connection, row, replace(row, state=state, count=count, digest=digest, changed_at=now))
+
+
+def _replace(connection: sqlite3.Connection, old: RunRow, new: RunRow) -> None:
     connection.execute(
-        "UPDATE run SET state = ?, count = ?, digest = ?, changed_at = ? WHERE run_id = ?",
-        (state, count, digest, now, row.run_id),
+        "UPDATE run SET state = ?, owner = ?, epoch = ?, count = ?, digest = ?, changed_at = ? WHERE run_id = ?",
+        (new.state, new.owner, new.epoch, new.count, new.digest, new.changed_at, new.run_id),
     )
-    if drafts:
-        change = share_of(row.run_id, row.count, row.digest) ^ share_of(row.run_id, count, digest)
-        change_head(connection, runs=0, records=len(drafts), change=change)
+    _change_head(connection, runs=0, records=new.count - old.count, change=_share_of(old) ^ _share_of(new))
 
 
-def change_head(connection: sqlite3.Connection, *, runs: int, records: int, change: int) -> None:
-    """The head tells of that many more; ``change`` is what the shares of the runs changed by."""
+def _share_of(row: RunRow) -> int:
+    """What a run contributes to the digest of the whole journal, which is the exclusive or of all of these."""
+    return int.from_bytes(hashlib.sha256(msgspec.json.encode(row)).digest(), "big")
+
+
+def _change_head(connection: sqlite3.Connection, *, runs: int, records: int, change: int) -> None:
     # The id is named though there is one row: without it SQLite prepares to undo a statement of many rows.
-    (digest,) = connection.execute("SELECT digest FROM head WHERE id = 1").fetchone()
+    (digest,) = _head_of(connection)[2:]
     changed = (int.from_bytes(digest, "big") ^ change).to_bytes(32, "big")
     connection.execute(
         "UPDATE head SET runs = runs + ?, records = records + ?, digest = ? WHERE id = 1", (runs, records, changed)
     )
+
+
+def _head_of(connection: sqlite3.Connection) -> tuple[int, int, bytes]:
+    head: Any = connection.execute("SELECT runs, records, digest FROM head WHERE id = 1").fetchone()
+    if head is None:
+        raise JournalDamaged("the head is missing")
+    if tuple(map(type, head)) != (int, int, bytes) or len(head[2]) != 32:
+        raise JournalDamaged("the head is not what was written")
+    runs, records, digest = head
+    return runs, records, digest
 
 
 # ---------------------------------------------------------------- checking
@@ -211,18 +227,12 @@ def _of_run(connection: sqlite3.Connection, run_id: str) -> Iterable[str]:
 
 def _of_head(connection: sqlite3.Connection) -> Iterable[str]:
     rows = all_rows(connection, None)
-    records = sum(row.count for row in rows)
+    there = (len(rows), sum(row.count for row in rows))
     share = 0
     for row in rows:
-        share ^= share_of(row.run_id, row.count, row.digest)
-    head = connection.execute("SELECT runs, records, digest FROM head").fetchone()
-    if head != (len(rows), records, share.to_bytes(32, "big")):
-        yield _head_problem(head, len(rows), records)
-
-
-def _head_problem(head: Any, runs: int, records: int) -> str:
-    if head is None:
-        return "the head is missing"
-    if head[:2] == (runs, records):
-        return "the head has the digest of other records"
-    return f"the head tells of {head[0]} runs and {head[1]} records; there are {runs} and {records}"
+        share ^= _share_of(row)
+    runs, records, digest = _head_of(connection)
+    if (runs, records) != there:
+        yield f"the head tells of {runs} runs and {records} records; there are {there[0]} and {there[1]}"
+    elif digest != share.to_bytes(32, "big"):
+        yield "what is known of a run is not what was written: the head has another digest"
