@@ -28,8 +28,14 @@ every_module = pytest.mark.parametrize("module", FILES)
 # The layers, lowest first. A name stands for the module and everything below it that has no entry of its own.
 LAYERS = (
     ("messages", "contents", "errors", "_codec", "_checks"),
-    ("events", "_effects", "policies", "_ledger", "_cancel", "_reading", "_books", "tools"),
-    ("_loop", "_call", "_attempt", "_giveup", "_undoing", "_schedule"),
+    (
+        *("events", "_effects", "policies", "_ledger", "_cancel", "_reading", "_records", "_recorded", "_report"),
+        *("_books", "tools"),
+    ),
+    (
+        *("_loop", "_asking", "_call", "_attempt", "_job", "_doubt", "_giveup", "_undoing", "_schedule"),
+        *("_keeping", "_recalling"),
+    ),
     (
         "_colour",
         "_interrupts",
@@ -43,7 +49,7 @@ LAYERS = (
         "models._base",
     ),
     ("models", "memory", "durable", "mcp", "telemetry"),
-    ("service", "agent", "_options", "_results", "_streams", "_callbacks", "assistant", "testing"),
+    ("service", "agent", "_options", "_results", "_streams", "_callbacks", "_recovery", "assistant", "testing"),
     ("", "cli", "studio", "demo", "__main__"),  # "" is surehand/__init__.py: only a shell may import from it
 )
 LAYER_OF = {name: number for number, names in enumerate(LAYERS) for name in names}

@@ -6,15 +6,18 @@ need (``surehand.testing``).
 
 from __future__ import annotations
 
-from ._books import (
-    UndoReport,
-)
 from ._cancel import (
     CancelToken,
 )
 from ._colour import (
     set_pool_size,
     use_executor,
+)
+from ._recovery import (
+    Recovered,
+)
+from ._report import (
+    UndoReport,
 )
 from ._results import (
     RunResult,
@@ -27,6 +30,14 @@ from ._streams import (
 from .agent import (
     Agent,
 )
+from .durable import (
+    Journal,
+    MemoryJournal,
+    SQLiteJournal,
+)
+from .durable._unknowns import (
+    UnknownCall,
+)
 from .errors import (
     AsyncNotSupportedError,
     AuthenticationError,
@@ -36,14 +47,24 @@ from .errors import (
     ContentFilterError,
     ContextLengthError,
     EmptyReplyError,
+    JournalDamaged,
+    JournalError,
+    JournalTooNew,
+    JournalUnavailable,
     LimitError,
     ModelError,
     NetworkError,
     OverloadedError,
     RateLimitError,
+    RecordExists,
+    ReplayMismatch,
     ReplyCutOffError,
     RoundLimitError,
     RunCancelled,
+    RunExists,
+    RunGivenUp,
+    RunInProgress,
+    StaleClaim,
     SurehandError,
     Suspended,
     TimeLimitError,
@@ -53,6 +74,7 @@ from .errors import (
     ToolExecutionError,
     ToolTimeout,
     UnexpectedRequestError,
+    UnknownRun,
     UnknownToolError,
     UserError,
 )
@@ -69,6 +91,7 @@ from .events import (
     RunFailed,
     RunFinished,
     RunStarted,
+    RunSuspended,
     TextDelta,
     ToolCallComplete,
     ToolCallDelta,
@@ -197,11 +220,17 @@ __all__ = [
     "Happened",
     "ImageContent",
     "InProcessStore",
+    "Journal",
+    "JournalDamaged",
+    "JournalError",
+    "JournalTooNew",
+    "JournalUnavailable",
     "LimitError",
     "LimitWarning",
     "Limits",
     "Listeners",
     "MemoryId",
+    "MemoryJournal",
     "Message",
     "MessageStore",
     "MessageWindow",
@@ -217,8 +246,11 @@ __all__ = [
     "RateLimitError",
     "ReasoningDelta",
     "ReasoningPiece",
+    "RecordExists",
+    "Recovered",
     "Repair",
     "Repeat",
+    "ReplayMismatch",
     "ReplyCutOffError",
     "RequestIssued",
     "ResponseDone",
@@ -228,10 +260,16 @@ __all__ = [
     "RoundLimitError",
     "RunCancelled",
     "RunCancelledEvent",
+    "RunExists",
     "RunFailed",
     "RunFinished",
+    "RunGivenUp",
+    "RunInProgress",
     "RunResult",
     "RunStarted",
+    "RunSuspended",
+    "SQLiteJournal",
+    "StaleClaim",
     "Stream",
     "StreamPiece",
     "SurehandError",
@@ -271,7 +309,9 @@ __all__ = [
     "UndoReport",
     "UnexpectedRequestError",
     "Unknown",
+    "UnknownCall",
     "UnknownNameHandler",
+    "UnknownRun",
     "UnknownToolError",
     "Usage",
     "UserError",

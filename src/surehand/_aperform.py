@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future
 from contextlib import aclosing
+from functools import partial
 from typing import Any, ClassVar
 
-from ._attempt import Interrupted
 from ._books import Run
 from ._checks import is_async_callable, is_awaitable
 from ._colour import contained, from_thread, outcome_of, pool
@@ -19,7 +19,9 @@ from ._effects import (
     Core,
     Drain,
     Effect,
+    Keep,
     Offload,
+    Pause,
     RunBody,
     RunTools,
     RunUndo,
@@ -28,6 +30,7 @@ from ._effects import (
     Thrown,
     UseMemory,
 )
+from ._job import Interrupted
 from ._outbox import AsyncOutbox
 from ._patience import insist_async, outlast, uncancel
 from ._perform import Blocking, called, unraisable
@@ -331,6 +334,24 @@ class Awaiting(Performer):
         value = await from_thread(pool().submit(getattr(memory, operation), *effect.args))
         return await value if is_awaitable(value) else value
 
+    async def _pause(self, effect: Pause) -> None:
+        await self._interruptible(partial(asyncio.sleep, effect.seconds))
+
+    async def _keep(self, effect: Keep) -> None:
+        log = self._run.log
+        assert log is not None
+        written = log.append(effect.drafts, effect.state)
+        if not written.done():
+            waiter = asyncio.wrap_future(written)
+            waiter.add_done_callback(_seen)
+            while not waiter.done():
+                try:
+                    await asyncio.wait({waiter})
+                except asyncio.CancelledError:  # only a loop that shuts down comes through here
+                    uncancel()
+                    self._run.token.cancel()
+        written.result()
+
     performers: ClassVar[Mapping[type[Effect[Any]], Callable[[Any, Any], Awaitable[Any]]]] = {
         CallModel: _call_model,
         RunTools: _run_tools,
@@ -339,6 +360,8 @@ class Awaiting(Performer):
         Await: _await,
         Offload: _offload_function,
         UseMemory: _use_memory,
+        Keep: _keep,
+        Pause: _pause,
         RunUndo: _run_undo,
         Drain: _drain,
         Shielded: _shielded,

@@ -6,15 +6,17 @@ No I/O: what has to be done outside is awaited as an effect. The frame around it
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from ._books import Run
 from ._checks import is_awaitable
 from ._codec import canonical
-from ._effects import Await, Core, Offload, RunBody, StreamBody, Thrown, told, unwrapped
+from ._doubt import begun, probed, what_to_do
+from ._effects import Await, RunBody, StreamBody, Thrown, told, unwrapped
+from ._job import Ended, Interrupted, Job, gave_up, may_have_happened
+from ._keeping import keep_late
 from ._ledger import Entry
 from ._reading import Careful, careful, unshowable
 from ._undoing import quietly, undo_late
@@ -27,7 +29,7 @@ from .errors import (
     ToolTimeout,
     UserError,
 )
-from .events import ArgumentRepaired, ToolFinished, ToolProgress, ToolStarted
+from .events import ArgumentRepaired, ToolFinished, ToolStarted
 from .messages import TextContent, ToolCall, ToolMessage
 from .policies import ErrorHandler, tell_safely
 from .tools._copies import apart, for_body
@@ -36,80 +38,14 @@ from .tools._tool import (
     Absent,
     Happened,
     Outcome,
-    Probe,
     ReturnBehavior,
     Tool,
-    ToolContext,
     ToolExecution,
     ToolResult,
     Unknown,
 )
 
-__all__ = ["Ended", "Interrupted", "gave_up", "outcome_of", "readable", "shown"]
-
-
-class Interrupted(BaseException):
-    """A driver says that a body was interrupted from outside (a loop that shuts down): nobody knows how far it got."""
-
-
-class Ended(Struct, eq=False):
-    """How a call ended, before its record is made. ``failure`` gives the run up; ``error`` is what went wrong."""
-
-    outcome: Outcome
-    result: ToolResult
-    tool: Tool | None = None
-    arguments: dict[str, Any] | None = None
-    error: BaseException | None = None
-    failure: BaseException | None = None
-    same_as: str | None = None  # the key that the body was given, if not the call's own
-
-
-def gave_up(call: ToolCall) -> ToolResult:
-    """What stands in history for a call whose end gave the run up."""
-    return ToolResult.error(f"The run was given up while {call.name!r} was called.")
-
-
-# ---------------------------------------------------------------- up to the body
-
-
-class _Job(Struct, eq=False):
-    """One call on its way through its body: what every step below needs to know."""
-
-    run: Run
-    tool: Tool
-    call: ToolCall
-    key: str
-    same_as: str  # the key of an identical earlier call whose outcome is unknown, or our own
-    arguments: dict[str, Any]
-    entered: bool = False  # whether the body was, in any attempt
-    attempt: int = 1
-    is_over: bool = False  # whether its end is known: what a body reports afterwards nobody waits for
-    raw_error: BaseException | None = None  # what the body raised, where handlers get something else (spec 9.4)
-
-    def context(self, attempt: int = 1, deadline: float | None = None) -> ToolContext[Any]:
-        report = partial(self.report, attempt)
-        return self.run.context(self.call, self.same_as, attempt=attempt, deadline=deadline, report=report)
-
-    def report(self, attempt: int, value: Any) -> bool:
-        """Pass on what the body tells of its progress; false once nobody waits for that attempt any more."""
-        run = self.run
-        if self.is_over or attempt != self.attempt or run.is_over:
-            return False
-        if run.listening:
-            run.emit(ToolProgress(run_id=run.run_id, path=run.path, key=self.key, call=self.call, value=value))
-        return True
-
-    def ended(
-        self,
-        outcome: Outcome,
-        result: ToolResult,
-        error: BaseException | None = None,
-        failure: BaseException | None = None,
-    ) -> Ended:
-        return Ended(outcome, result, self.tool, self.arguments, error, failure, self.same_as)
-
-    def late(self, value: Any, error: BaseException | None) -> Core[None]:
-        return _late_finish(self, value, error)
+__all__ = ["outcome_of", "readable", "shown"]
 
 
 async def outcome_of(run: Run, call: ToolCall, key: str) -> Ended:
@@ -121,13 +57,14 @@ async def outcome_of(run: Run, call: ToolCall, key: str) -> Ended:
         arguments, repairs = tool.body.decode(call.arguments, tool.decoding or run.settings.decoding)
     except ToolArgumentsError as error:
         return await _handled(
-            _Job(run, tool, call, key, key, {}), Outcome.REJECTED, run.settings.errors.arguments, error
+            Job(run, tool, call, key, key, {}), Outcome.REJECTED, run.settings.errors.arguments, error
         )
-    job = _Job(run, tool, call, key, key, arguments)
+    job = Job(run, tool, call, key, key, arguments)
     if repairs and run.listening:
         for repair in repairs:
             run.emit(ArgumentRepaired(run_id=run.run_id, path=run.path, call=call, repair=repair))
-    if run.settings.authorise is not None or tool.authorise is not None:
+    was_begun = key in run.recorded.intents  # by a process that died: it had been allowed
+    if (run.settings.authorise is not None or tool.authorise is not None) and not was_begun:
         denied = await _denied(job)
         if denied is not None:
             return job.ended(Outcome.DENIED, denied)
@@ -135,7 +72,7 @@ async def outcome_of(run: Run, call: ToolCall, key: str) -> Ended:
         # A model that asks again while we do not know must not cause a second effect (design 3).
         job.same_as = run.unknown_calls.get((tool.name, canonical(arguments)), key)
         if job.same_as != key and tool.repeat == "never":
-            return job.ended(Outcome.DENIED, _may_have_happened(call, "An identical call"))
+            return job.ended(Outcome.DENIED, may_have_happened(call, "An identical call"))
     try:
         return await _attempts(job)
     except BaseException as raised:
@@ -143,13 +80,9 @@ async def outcome_of(run: Run, call: ToolCall, key: str) -> Ended:
             raise
         # A probe, a listener or an interrupt broke off what came after the body: that does not take it back.
         failure = unwrapped(raised)
-        return job.ended(Outcome.UNKNOWN, _may_have_happened(call, "This call"), failure, failure=failure)
+        return job.ended(Outcome.UNKNOWN, may_have_happened(call, "This call"), failure, failure=failure)
     finally:
         job.is_over = True
-
-
-def _may_have_happened(call: ToolCall, what: str) -> ToolResult:
-    return ToolResult.error(f"{what} of {call.name!r} may have happened; it is not known. Do not repeat it.")
 
 
 async def _unknown_name(run: Run, call: ToolCall) -> Ended:
@@ -169,7 +102,7 @@ async def _unknown_name(run: Run, call: ToolCall) -> Ended:
     return Ended(Outcome.REJECTED, result)
 
 
-async def _denied(job: _Job) -> ToolResult | None:
+async def _denied(job: Job) -> ToolResult | None:
     """The refusal of whoever is asked, the agent's ``authorise`` first; nothing when all allow the call."""
     for authorise in (job.run.settings.authorise, job.tool.authorise):
         if authorise is None:
@@ -190,9 +123,15 @@ async def _denied(job: _Job) -> ToolResult | None:
 # ---------------------------------------------------------------- the body and its outcome (design 5)
 
 
-async def _attempts(job: _Job) -> Ended:
+async def _attempts(job: Job) -> Ended:
     run, tool, attempt = job.run, job.tool, 1
     doubt: BaseException | None = None  # why an earlier attempt may have happened
+    if run.log is not None and tool.repeat != "safe":
+        answer = await begun(job)
+        if isinstance(answer, Happened):
+            return _done(job, answer.value)
+        if isinstance(answer, Unknown):
+            return what_to_do(job)
     while True:
         job.attempt, context = attempt, None
         if tool.body.wants_context:
@@ -203,7 +142,7 @@ async def _attempts(job: _Job) -> Ended:
         run_body = StreamBody if run.listening and (tool.body.is_generator or tool.body.is_async) else RunBody
         try:
             arguments = for_body(tool, job.arguments) if tool.body.may_change_arguments else job.arguments
-            value = await run_body(tool, arguments, context, job.late)
+            value = await run_body(tool, arguments, context, partial(_late_finish, job))
         except BaseException as raised:
             if isinstance(raised, Thrown) and not raised.begun and doubt is None:
                 raise
@@ -219,7 +158,7 @@ async def _attempts(job: _Job) -> Ended:
             return ended if ended.error is None else await _unshowable(job, ended, value)
 
 
-async def _unshowable(job: _Job, ended: Ended, value: Any) -> Ended:
+async def _unshowable(job: Job, ended: Ended, value: Any) -> Ended:
     """A value that cannot be encoded is the execution handler's affair too (spec 5.2); the call stays done."""
     handler, error = job.run.settings.errors.execution, ended.error
     if handler is None or error is None:
@@ -240,7 +179,7 @@ def _may_retry(tool: Tool, error: BaseException) -> bool:
     return tool.repeat != "never" and isinstance(error, Exception) and not isinstance(error, ToolError)
 
 
-def _done(job: _Job, value: Any) -> Ended:
+def _done(job: Job, value: Any) -> Ended:
     try:
         result = job.tool.body.encode(value)
         if not result.given and not _may_stay_lazy(job.run, job.tool):
@@ -252,7 +191,7 @@ def _done(job: _Job, value: Any) -> Ended:
 
 def _may_stay_lazy(run: Run, tool: Tool) -> bool:
     """Whether nobody may ever read the result: its tool can end the run, and no memory keeps it (spec 5.2)."""
-    return tool.returns is ReturnBehavior.IMMEDIATE and run.memory is None
+    return tool.returns is ReturnBehavior.IMMEDIATE and run.memory is None and run.log is None
 
 
 def readable(run: Run, tool: Tool | None, call: ToolCall, result: ToolResult) -> ToolResult:
@@ -274,16 +213,16 @@ async def shown(run: Run, execution: ToolExecution[Any]) -> tuple[ToolExecution[
         return replace(execution, result=result), None
     except Exception as error:
         tool = run.settings.tools[call.name]
-        job = _Job(run, tool, call, execution.key, execution.key, {}, entered=True)
+        job = Job(run, tool, call, execution.key, execution.key, {}, entered=True)
         ended = await _unshowable(job, job.ended(Outcome.DONE, unshowable(call, result.value), error), result.value)
         return replace(execution, result=readable(run, tool, call, ended.result)), ended.failure
 
 
-async def _after_error(job: _Job, error: BaseException) -> Ended:
+async def _after_error(job: Job, error: BaseException) -> Ended:
     tool, errors = job.tool, job.run.settings.errors
     # A GeneratorExit comes from a consumer who left in the middle: a body's own arrives as another error.
     if isinstance(error, KeyboardInterrupt | Interrupted | Suspended | GeneratorExit):
-        return job.ended(Outcome.UNKNOWN, _may_have_happened(job.call, "This call"), error, failure=error)
+        return job.ended(Outcome.UNKNOWN, may_have_happened(job.call, "This call"), error, failure=error)
     if isinstance(error, ToolError):
         return await _handled(job, Outcome.FAILED, errors.tool_error, error)
     if isinstance(error, ToolArgumentsError) and tool.body.raises_argument_errors:
@@ -296,7 +235,7 @@ async def _after_error(job: _Job, error: BaseException) -> Ended:
         # It may be called again; but if it has something to undo, nobody knows whether that is there now.
         outcome = Outcome.FAILED if tool.undo is None else Outcome.UNKNOWN
         return await _handled(job, outcome, errors.execution or tell_safely, error)
-    answer = await _probed(job)
+    answer = await probed(job)
     if isinstance(answer, Happened):
         return _done(job, answer.value)
     if isinstance(answer, Absent):
@@ -314,27 +253,17 @@ def _showable(tool: Tool, error: BaseException) -> BaseException:
     return wrapped
 
 
-async def _probed(job: _Job) -> Probe:
-    if job.tool.probe is None:
-        return Unknown()
-    try:
-        answer = await Offload(job.tool.probe, (job.context(), job.arguments))
-    except Exception:
-        return Unknown()  # a probe that fails cannot tell, and neither can one that answers something else
-    return cast(Probe, answer) if isinstance(answer, Happened | Absent) else Unknown()
-
-
-async def _unknown(job: _Job, error: BaseException) -> Ended:
+async def _unknown(job: Job, error: BaseException) -> Ended:
     handler = job.run.settings.errors.execution
     if handler is not None:
         return await _handled(job, Outcome.UNKNOWN, handler, error)
-    ended = job.ended(Outcome.UNKNOWN, _may_have_happened(job.call, "This call"), error)
+    ended = job.ended(Outcome.UNKNOWN, may_have_happened(job.call, "This call"), error)
     if not isinstance(error, ToolTimeout):
         ended.failure = error
     return ended
 
 
-async def _handled(job: _Job, outcome: Outcome, handler: ErrorHandler, error: BaseException) -> Ended:
+async def _handled(job: Job, outcome: Outcome, handler: ErrorHandler, error: BaseException) -> Ended:
     """What the handler makes of the error: a text for the model, or the end of the run (spec 9.2, 9.5)."""
     try:
         answer = await told(handler, error, job.run.error_context(job.call, job.raw_error or error))
@@ -349,14 +278,17 @@ async def _handled(job: _Job, outcome: Outcome, handler: ErrorHandler, error: Ba
     return job.ended(outcome, result if result.is_error else replace(result, is_error=True), error)
 
 
-async def _late_finish(job: _Job, value: Any, error: BaseException | None) -> None:
+async def _late_finish(job: Job, value: Any, error: BaseException | None) -> None:
     """A body finished after its call had been answered as unknown: now it is known (spec 12.3)."""
     if error is not None:
         return
     run = job.run
-    execution = run.finish_late(job.key, readable(run, job.tool, job.call, _done(job, value).result))
+    ended = _done(job, value)
+    execution = run.finish_late(job.key, readable(run, job.tool, job.call, ended.result))
     if execution is None:
         return
+    if run.log is not None:
+        await keep_late(run, execution, ended)
     run.unknown_calls.pop((job.tool.name, canonical(job.arguments)), None)
     if job.tool.undo is not None:
         entry = Entry(job.tool, execution, job.arguments, job.context())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from typing import Any, Protocol
 
 from msgspec import Struct, field
@@ -11,7 +12,9 @@ from msgspec.structs import replace
 
 from ._cancel import CancelToken
 from ._ledger import Ledger
-from ._reading import Unread, read
+from ._recorded import NOTHING_RECORDED, Recorded
+from ._records import Draft
+from ._report import PastRun, UndoReport
 from .errors import RunCancelled
 from .events import Event, UndoReason
 from .messages import (
@@ -25,15 +28,15 @@ from .messages import (
     Usage,
 )
 from .policies import EarlyStart, ErrorContext, ErrorPolicy, Limits, UndoPolicy
+from .tools._steps import Steps
 from .tools._tool import Decoding, Outcome, Parameters, Tool, ToolContext, ToolExecution, ToolResult, UndoOutcome
 
 __all__ = [
     "Hooks",
-    "PastRun",
     "Round",
     "Run",
+    "RunLog",
     "Settings",
-    "UndoReport",
 ]
 
 
@@ -51,6 +54,18 @@ class Memory(Protocol):
     def messages(self) -> Any: ...
 
     def set(self, messages: Sequence[Message], /) -> Any: ...
+
+
+class RunLog(Protocol):
+    """Where this run's records go."""
+
+    def append(self, drafts: Sequence[Draft], state: str | None = None) -> Future[None]:
+        """Write records, all or none, and the run's new state; done when they are safe."""
+        ...
+
+    def release(self) -> None:
+        """The run is not driven here any more."""
+        ...
 
 
 class Hooks(Struct, frozen=True):
@@ -71,6 +86,7 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False):
     undo: UndoPolicy
     undo_when: Callable[[ToolExecution[Any]], bool]
     undo_timeout: float | None
+    undo_retries: int
     drain_timeout: float
     early_start: EarlyStart
     authorise: Callable[..., Any] | None
@@ -81,74 +97,6 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False):
     on_tool_error: Callable[[ToolContext[Any]], Any] | None
     decoding: Decoding
     max_result: int | None
-
-
-class UndoReport:
-    """What became of a run's effects, call by call (each a ``ToolExecution``), as known when it was asked for.
-
-    ``done``: every call that did happen. ``undone``: of those, the ones taken back. ``failed_to_undo``: undoing
-    was tried and failed. ``unknown``: nobody can tell whether they happened. ``no_undo``: they happened, are not
-    safe to repeat, and have no undo. ``standing``: everything whose effect stands or may stand.
-    Reports are equal when they say the same of the same calls, whatever the run's id.
-    """
-
-    __slots__ = (
-        "_messages",
-        "done",
-        "executions",
-        "failed_to_undo",
-        "no_undo",
-        "run_id",
-        "standing",
-        "undone",
-        "unknown",
-    )
-
-    def __init__(
-        self,
-        run_id: str,
-        executions: Sequence[ToolExecution[Any]],
-        messages: Sequence[Message | Unread],
-        tools: Mapping[str, Tool],
-    ) -> None:
-        self.run_id = run_id
-        self.executions = tuple(executions)
-        self._messages = tuple(messages)
-        self.done = tuple(e for e in executions if e.outcome is Outcome.DONE)
-        self.undone = tuple(e for e in executions if e.undo is not None and e.undo.is_undone)
-        self.failed_to_undo = tuple(e for e in executions if e.undo is not None and not e.undo.is_undone)
-        self.unknown = tuple(e for e in executions if e.outcome is Outcome.UNKNOWN and e.undo is None)
-        effects = [e for e in executions if (tool := tools.get(e.call.name)) is not None and has_effect(tool)]
-        self.no_undo = tuple(e for e in effects if e.outcome is Outcome.DONE and tools[e.call.name].undo is None)
-        self.standing = tuple(
-            e
-            for e in effects
-            if e.outcome in (Outcome.DONE, Outcome.UNKNOWN) and (e.undo is None or not e.undo.is_undone)
-        )
-
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """What the run added to the conversation."""
-        return read(self._messages)
-
-    def _said(self) -> tuple[Any, ...]:
-        return (self.done, self.undone, self.failed_to_undo, self.unknown, self.no_undo)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, UndoReport) and self._said() == other._said()
-
-    def __hash__(self) -> int:
-        return hash(tuple(execution.key for execution in self.done))
-
-    def __repr__(self) -> str:
-        names = ("done", "undone", "failed_to_undo", "unknown", "no_undo")
-        parts = [f"{name}={[e.call.name for e in getattr(self, name)]}" for name in names if getattr(self, name)]
-        return f"UndoReport({', '.join(parts)})"
-
-
-def has_effect(tool: Tool) -> bool:
-    """Whether calling it changes something: reads are safe to repeat and have nothing to undo."""
-    return tool.repeat != "safe" or tool.undo is not None
 
 
 class Round(Struct, eq=False):
@@ -168,6 +116,7 @@ class Round(Struct, eq=False):
     failures: dict[int, BaseException] = {}  # what gives the run up
     stopped: bool = False
     why_not_run: str = "the round ended before"
+    reclaimed: bool = False  # whether calls of it were begun by a process that died before the reply was complete
 
     def receive(self, message: AssistantMessage) -> None:
         """The reply is complete: fix the request order, joining calls that were started early (spec 7.8.2, D-17)."""
@@ -181,11 +130,27 @@ class Round(Struct, eq=False):
         early = dict(self.calls)
         for position, call in enumerate(wanted):
             # A call keeps its slot even if others before it are gone (a provider ran them itself, say): it has begun.
-            found = position if early.get(position) == call else next((s for s in early if early[s] == call), None)
+            found = position if self._joins(early.get(position), call) else None
+            if found is None:
+                found = next((slot for slot in early if self._joins(early[slot], call)), None)
             slot = (position if position not in self.calls else fresh + position) if found is None else found
             early.pop(slot, None)
             self.calls[slot] = call
             self.order.append(slot)
+        self.message = message
+
+    def _joins(self, early: ToolCall | None, call: ToolCall) -> bool:
+        """Whether a call of the reply is one that was started before the reply was complete."""
+        if early is None or not self.reclaimed:
+            return early == call
+        # The model was asked again, and a provider gives new ids then.
+        return (early.name, early.arguments) == (call.name, call.arguments)
+
+    def restore(self, message: AssistantMessage, slots: Sequence[int], begun: Mapping[int, ToolCall]) -> None:
+        """The reply is a recorded one: give its calls the slots that they had; ``begun`` may hold orphans besides."""
+        wanted = [call for call in message.tool_calls if not call.executed_by_provider]
+        self.order = list(slots)
+        self.calls = {**begun, **dict(zip(slots, wanted, strict=True))}
         self.message = message
 
     def key(self, slot: int) -> str:
@@ -235,6 +200,17 @@ class Run(Struct, eq=False, kw_only=True):
     starts_early: bool  # whether calls may start while the reply that asks for them is still going on
     started_at: float
     path: str = ""
+    opening: Callable[[Run], None] | None = None  # opens its journal, and finds out what is recorded of it
+    joins: bool = False  # whether to wait for whoever is at work on it
+    log: RunLog | None = None  # where it is recorded, if it is
+    recorded: Recorded = NOTHING_RECORDED  # what its journal said when it was opened here
+    replays: bool = False  # whether what comes next may be recorded: nothing happens outside then
+    said: bytes = b""  # the digest of the messages so far
+    told: int = 0  # how many of the messages that digest covers
+    pending: list[ToolExecution[Any]] = []  # calls that wait for somebody's word
+    halted: BaseException | None = None  # why it must not go on here: it is not given up, and nothing is undone
+    streams: bool = False  # whether somebody takes the events as they come
+    has_listeners: bool = False  # who hear of what happens, not of what is only replayed
     saved: int = 0  # how many of the messages the memory has
     places: dict[str, int] = {}  # where in the messages the result of each call stands
     executions: list[ToolExecution[Any]] = []
@@ -322,6 +298,7 @@ class Run(Struct, eq=False, kw_only=True):
         attempt: int = 1,
         deadline: float | None = None,
         report: Callable[[Any], object] = _ignore,
+        steps: Steps | None = None,
     ) -> ToolContext[Any]:
         """What hooks and tools are told about a call."""
         return ToolContext(
@@ -334,6 +311,7 @@ class Run(Struct, eq=False, kw_only=True):
             attempt=attempt,
             deadline=deadline,
             report=report,
+            steps=steps,
         )
 
     def error_context(self, call: ToolCall, error: BaseException) -> ErrorContext:
@@ -356,13 +334,3 @@ class Run(Struct, eq=False, kw_only=True):
         except Exception:
             report = None
         return PastRun, (report,)
-
-
-class PastRun(Struct, eq=False):
-    """What is left of a run in another process, or in a copy: its report."""
-
-    past: UndoReport | None
-
-    def report(self) -> UndoReport | None:
-        """What became of the run's effects, if that could come along."""
-        return self.past

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from ._attempt import Ended, gave_up, outcome_of, readable, shown
+from ._attempt import outcome_of, readable, shown
 from ._books import Round, Run
 from ._checks import checked_call, is_awaitable
 from ._codec import canonical
 from ._effects import Await, unwrapped
+from ._job import Ended, gave_up
+from ._keeping import keep_end
 from ._ledger import Entry
 from ._undoing import undo_late
 from .errors import UserError
@@ -19,17 +21,19 @@ from .events import ToolFinished
 from .messages import ToolCall
 from .tools._tool import Outcome, ToolContext, ToolExecution, ToolResult
 
-__all__ = ["encode_rest", "execute"]
+__all__ = ["encode_rest", "enter", "execute"]
 
 
 async def execute(run: Run, round_: Round, slot: int) -> None:
     """Run one call of the round and enter what became of it in the books. Never raises."""
     round_.started.add(slot)
     call, key, started = round_.calls[slot], round_.key(slot), run.now()
-    hooks = run.hooks
+    hooks, intent = run.hooks, run.recorded.intents.get(key)
+    if intent is not None:
+        call = intent.call  # a process died in the middle of it: the hooks before it have had their say
     context = run.context(call, key) if hooks.before or hooks.after else None
     try:
-        if hooks.before and context is not None:
+        if hooks.before and context is not None and intent is None:
             stopped, context = await _before(run, context, key)
             call = context.call
             ended = stopped or await outcome_of(run, call, key)
@@ -40,14 +44,18 @@ async def execute(run: Run, round_: Round, slot: int) -> None:
         ended = Ended(Outcome.NOT_RUN, gave_up(call), error=failure, failure=failure)
     result = readable(run, ended.tool, call, ended.result)
     execution = ToolExecution(call, result, key, ended.outcome, started, run.now())
-    execution, late, homeless = _enter(run, execution, ended)
+    execution, late, homeless = enter(run, execution, ended)
+    if ended.failure is not None:  # before the journal and the hooks: what they raise comes second
+        _fail(round_, slot, ended.failure)
+    if run.log is not None:
+        try:
+            await keep_end(run, execution, ended)
+        except BaseException as raised:
+            _fail(round_, slot, unwrapped(raised))
     if homeless is not None:
         await undo_late(run, homeless)
     if ended.error is not None:
         round_.errors[slot] = ended.error
-    if ended.failure is not None:  # before the hooks: what they raise comes second
-        round_.failures.setdefault(slot, ended.failure)
-        round_.stopped = True
     if hooks.after and context is not None:
         await _after(run, round_, slot, execution, context)
     round_.records[slot] = execution
@@ -55,7 +63,13 @@ async def execute(run: Run, round_: Round, slot: int) -> None:
         _report(run, round_, slot, ToolFinished(run_id=run.run_id, path=run.path, execution=execution, late=late))
 
 
-def _enter(run: Run, execution: ToolExecution[Any], ended: Ended) -> tuple[ToolExecution[Any], bool, Entry | None]:
+def _fail(round_: Round, slot: int, failure: BaseException) -> None:
+    """The run will be given up because of this call; no other call of the round starts."""
+    round_.failures.setdefault(slot, failure)
+    round_.stopped = True
+
+
+def enter(run: Run, execution: ToolExecution[Any], ended: Ended) -> tuple[ToolExecution[Any], bool, Entry | None]:
     """Enter the record and, if it can be undone, the ledger; gives an entry that came too late for the ledger."""
     # The record comes first: a run that is given up between the two still names the call.
     execution, late = run.record(execution)
@@ -64,7 +78,7 @@ def _enter(run: Run, execution: ToolExecution[Any], ended: Ended) -> tuple[ToolE
         return execution, late, None
     if execution.outcome is Outcome.UNKNOWN and tool.repeat != "safe":
         run.unknown_calls[(tool.name, canonical(arguments))] = execution.key
-    if execution.outcome is not Outcome.DONE or tool.undo is None:
+    if tool.undo is None or not (execution.outcome is Outcome.DONE or ended.may_undo):
         return execution, late, None
     # The undo is given the key under which the service knows the effect.
     entry = Entry(tool, execution, arguments, run.context(execution.call, ended.same_as or execution.key))
@@ -115,13 +129,11 @@ async def _after(run: Run, round_: Round, slot: int, execution: ToolExecution[An
         except BaseException as raised:
             failure = unwrapped(raised)
             # A hook's failure aborts and is no failure of the tool (spec 7.4.4); the other hooks still hear of it.
-            round_.failures.setdefault(slot, failure)
-            round_.stopped = True
+            _fail(round_, slot, failure)
 
 
 def _report(run: Run, round_: Round, slot: int, event: Any) -> None:
     try:
         run.emit(event)
     except BaseException as failure:  # a listener that is allowed to stop the run
-        round_.failures.setdefault(slot, failure)
-        round_.stopped = True
+        _fail(round_, slot, failure)

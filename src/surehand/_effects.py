@@ -17,6 +17,7 @@ from .messages import ChatRequest, ChatResponse, ToolCall
 if TYPE_CHECKING:
     from ._books import Round
     from ._ledger import Entry
+    from ._records import Draft
     from .tools._tool import Tool, ToolContext
 
 __all__ = [
@@ -25,7 +26,9 @@ __all__ = [
     "Core",
     "Drain",
     "Effect",
+    "Keep",
     "Offload",
+    "Pause",
     "RunBody",
     "RunTools",
     "RunUndo",
@@ -131,6 +134,19 @@ class UseMemory(Effect[Any], eq=False):
     memory: Any
     operation: str
     args: tuple[Any, ...] = ()
+
+
+class Pause(Effect[None], eq=False):
+    """Wait, at most that many seconds: less if the run is cancelled."""
+
+    seconds: float
+
+
+class Keep(Effect[None], eq=False):
+    """Write records of the run, all or none, and where it stands now; answered when they are safe."""
+
+    drafts: tuple[Draft, ...]
+    state: str | None = None
 
 
 class Drain(Effect[None], eq=False):

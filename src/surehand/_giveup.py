@@ -9,39 +9,54 @@ import contextlib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ._books import PastRun, Round, Run
+from ._books import Round, Run
 from ._effects import Drain, UseMemory
+from ._keeping import keep, keep_giving_up, keep_run_end
 from ._ledger import Entry
 from ._reading import Unread, read
-from ._undoing import undo_entry
+from ._recalling import wake
+from ._records import State
+from ._report import PastRun
+from ._undoing import step_of, undo_entry
 from .events import Event, RunCancelledEvent, RunFailed, ToolExecuted, ToolUndone, UndoReason
 from .messages import Message, TextContent, ToolMessage
 from .policies import UndoPolicy
 from .tools._tool import Outcome, ToolExecution, ToolResult
 
-__all__ = ["attach", "book_round", "give_up", "hand_on", "run_of", "save", "undo_all", "undo_some"]
+__all__ = ["attach", "book_round", "give_up", "hand_on", "leave", "run_of", "save", "undo_all", "undo_some"]
 
 _RUN = "__surehand_run__"  # the attribute of an exception that leads to the run it ended
 
 
 async def give_up(run: Run, failure: BaseException) -> None:
     """End a run without a result: settle what runs, undo what was done, close the memory, say what still stands."""
+    if run.replays and run.recorded.state == State.SUCCEEDED:
+        attach(run, failure)  # it has succeeded, and was only being told again
+        return
     run.given_up = True
-    run.undo_reason = UndoReason.RUN_CANCELLED if run.token.is_cancelled else UndoReason.RUN_GIVEN_UP
+    run.undo_reason = _reason(run)
     notes: list[str] = []
     try:
+        if run.log is not None:
+            await keep_giving_up(run, failure)
         await Drain(run.settings.drain_timeout)
     except BaseException as error:
         _note(notes, run, "waiting for running tools failed", error)
     try:
         _close_round(run)
+        if run.replays and not run.recorded.is_over:
+            await wake(run)
     except BaseException as error:
         _note(notes, run, "closing the round failed", error)
+    if run.halted is not None:
+        return  # an undo that cannot be recorded could be repeated: it waits until it can
     events = await _undo(run, run.ledger.close(), _why(run), run.undo_reason, notes)
     if run.settings.on_abort == "discard":
         _discard_round(run)
     try:
         await save(run)
+        if run.log is not None and not run.replays:
+            await keep_run_end(run)
     except BaseException as error:
         _note(notes, run, "the memory could not be closed", error)
     ending: Event = RunFailed(run_id=run.run_id, path=run.path, error=failure)
@@ -49,6 +64,21 @@ async def give_up(run: Run, failure: BaseException) -> None:
         ending = RunCancelledEvent(run_id=run.run_id, path=run.path)
     _emit_all(run, [*events, ending])
     attach(run, failure, notes)
+
+
+async def leave(run: Run) -> None:
+    """The run stops where it is, to be resumed: what runs finishes, nothing is undone, no message is added."""
+    with contextlib.suppress(Exception):
+        await Drain(run.settings.drain_timeout)
+    if run.log is not None and run.halted is None and not run.replays:
+        with contextlib.suppress(Exception):  # which has halted the run
+            await keep(run, state=State.SUSPENDED)
+
+
+def _reason(run: Run) -> UndoReason:
+    if run.recorded.given_up is not None:
+        return run.recorded.given_up.reason
+    return UndoReason.RUN_CANCELLED if run.token.is_cancelled else UndoReason.RUN_GIVEN_UP
 
 
 def _note(notes: list[str], run: Run, what: str, error: BaseException) -> None:
@@ -155,19 +185,31 @@ def _fill(run: Run, round_: Round, slot: int) -> ToolExecution[Any]:
 
 async def undo_all(run: Run, failed_tool: str) -> None:
     """Undo everything done so far because a tool failed; the run goes on (spec 11.3)."""
+    await _before_undoing(run)
     notes: list[str] = []
     reason = UndoReason.TOOL_FAILED
     _emit_all(run, await _undo(run, run.ledger.take(), f"tool {failed_tool!r} failed", reason, notes))
     if run.interrupt is not None:
         raise run.interrupt
+    if run.halted is not None:
+        raise run.halted
+
+
+async def _before_undoing(run: Run, keys: Sequence[str] | None = None) -> None:
+    """A run that replays goes on here if one of these calls has not been undone yet."""
+    if run.replays and any(step_of(entry) not in run.recorded.undos for entry in run.ledger.waiting(keys)):
+        await wake(run)
 
 
 async def undo_some(run: Run, keys: Sequence[str]) -> None:
     """Undo these calls alone, whatever the policy is: nobody will ever see their results (spec 7.8.2, D-17)."""
+    await _before_undoing(run, keys)
     entries = run.ledger.take(keys)
     if run.settings.undo is not UndoPolicy.OFF:
         why = "its call is not part of the final reply"
         _emit_all(run, await _undo(run, entries, why, UndoReason.TOOL_FAILED, []))
+    if run.halted is not None:
+        raise run.halted
 
 
 async def _undo(run: Run, entries: Iterable[Entry], why: str, reason: UndoReason, notes: list[str]) -> list[ToolUndone]:
@@ -195,7 +237,7 @@ async def _correct(run: Run, undone: Sequence[ToolExecution[Any]], why: str) -> 
         run.messages[place] = new
         if place < run.saved:
             changes.append((old, new))
-    if changes and run.memory is not None:
+    if changes and run.memory is not None and not run.replays:
         view = await UseMemory(run.memory, "messages")
         await UseMemory(run.memory, "set", (_replaced_from_the_end(view, changes),))
 
@@ -229,6 +271,9 @@ def _replaced_from_the_end(view: Sequence[Message], changes: Sequence[tuple[Mess
 
 async def save(run: Run) -> None:
     """Bring to the memory what it does not have yet, as one batch (spec 7.10.3); without one, note what is settled."""
+    if run.replays:
+        run.saved = len(run.messages)  # once it goes on, the memory is brought up to date
+        return
     batch = read(run.messages[run.saved :])
     if batch and run.memory is not None:
         if len(batch) == 1:

@@ -54,6 +54,11 @@ class Ledger(Struct, eq=False):
             self._entries.append(entry)
             return True
 
+    def waiting(self, keys: Collection[str] | None = None) -> list[Entry]:
+        """What ``take`` would give, left where it is."""
+        with self._lock:
+            return [entry for entry in self._entries if keys is None or entry.execution.key in keys][::-1]
+
     def take(self, keys: Collection[str] | None = None) -> list[Entry]:
         """All entries, or those of the calls with these keys, newest first; the ledger stays open without them."""
         with self._lock:

@@ -6,18 +6,21 @@ Read it from ``run_loop`` down. It awaits effects (``_effects``), which a driver
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ._attempt import Interrupted
+from ._asking import ask, check_going_on, tokens_used
 from ._books import Round, Run
 from ._call import encode_rest, execute
-from ._checks import checked_call, checked_response, is_awaitable
-from ._effects import Await, CallModel, Core, RunTools, Shielded, UseMemory, told, unwrapped
-from ._giveup import book_round, give_up, save, undo_all, undo_some
+from ._effects import Offload, Pause, RunTools, Shielded, UseMemory, told, unwrapped
+from ._giveup import attach, book_round, give_up, leave, save, undo_all, undo_some
+from ._job import Interrupted
+from ._keeping import halt
+from ._recalling import given_up_again, keep_answer, recall_calls
 from .errors import (
     CallLimitError,
     ConsecutiveErrorsError,
@@ -25,24 +28,25 @@ from .errors import (
     ReplyCutOffError,
     RoundLimitError,
     RunCancelled,
+    RunGivenUp,
+    RunInProgress,
     Suspended,
-    TimeLimitError,
     TokenLimitError,
-    UserError,
 )
 from .events import (
-    ArgumentRepaired,
     LimitWarning,
-    RequestIssued,
-    ResponseReceived,
     RunFinished,
     RunStarted,
+    RunSuspended,
 )
-from .messages import AssistantMessage, ChatRequest, ChatResponse, FinishReason, TextContent, ToolCall, ToolChoice
+from .messages import ChatResponse, FinishReason, TextContent, ToolChoice
 from .policies import UndoPolicy, returns_immediately
-from .tools._tool import Repair, ReturnBehavior, ToolExecution
+from .tools._tool import ReturnBehavior, ToolExecution
 
 __all__ = ["Answer", "abandon", "finished", "run_loop"]
+
+
+_JOIN_EVERY = 0.02  # seconds between two looks at a run that somebody else is at work on
 
 
 class Answer(Struct, frozen=True, eq=False):
@@ -50,24 +54,62 @@ class Answer(Struct, frozen=True, eq=False):
 
     response: ChatResponse
     immediate: bool
+    waits: bool = False  # for somebody's word on a call
 
 
 async def run_loop(run: Run) -> Answer:
     """The whole run. On any way out but an answer, what was done is dealt with before the failure surfaces."""
+    if run.opening is not None:
+        await _open(run, run.opening)
     try:
         return await _rounds(run)
-    except Suspended:
-        raise
     except BaseException as raised:
         failure = _cause(run, raised)
-        await Shielded(give_up(run, failure))
+        if run.halted is None and not isinstance(failure, Suspended):
+            await Shielded(give_up(run, failure))
+        if run.halted is not None or isinstance(failure, Suspended):
+            await Shielded(leave(run))
+            _raise_stop(run, failure)
         if run.interrupt is not None and run.interrupt is not failure:
             raise run.interrupt from failure
         raise failure  # noqa: B904  (it keeps the causes that it has)
+    finally:
+        if run.log is not None:
+            run.log.release()
+
+
+async def _open(run: Run, opening: Callable[[Run], None]) -> None:
+    """Begin the run in its journal, or find it there; wait while somebody else is at work on it."""
+    while True:
+        try:
+            await Offload(opening, (run,))
+            return
+        except RunInProgress as at_work:
+            if not run.joins:
+                raise halt(run, at_work) from at_work.__cause__
+            await Pause(_JOIN_EVERY)
+            run.check_cancelled()
+        except BaseException as raised:
+            raise halt(run, unwrapped(raised))  # noqa: B904  (nothing has begun)
+
+
+def _raise_stop(run: Run, failure: BaseException) -> NoReturn:
+    """Raise what stopped a run that is neither done nor given up."""
+    if run.halted is None:
+        raise failure
+    attach(run, run.halted, [f"it was not given up: once that is mended, agent.resume({run.run_id!r}) goes on with it"])
+    if failure is run.halted:
+        raise failure
+    raise run.halted from failure
 
 
 def _cause(run: Run, raised: BaseException) -> BaseException:
     failure = unwrapped(raised)
+    is_plain = isinstance(failure, Exception) and not isinstance(failure, RunGivenUp)
+    if run.recorded.given_up is not None and is_plain and run.halted is None:
+        again = given_up_again(run)
+        again.__cause__ = failure
+        return again
     if isinstance(failure, Interrupted) and run.token.is_cancelled:
         cancelled = RunCancelled(f"run {run.run_id!r} was cancelled while a tool was still running")
         cancelled.__cause__ = failure
@@ -76,19 +118,20 @@ def _cause(run: Run, raised: BaseException) -> BaseException:
 
 
 async def abandon(run: Run, failure: BaseException) -> None:
-    """Give up a run whose answer came too late to be delivered (spec 11.7.3)."""
-    await Shielded(give_up(run, failure))
+    """Give up a run whose answer came too late to be delivered (spec 11.7.3); one that was told again stands."""
+    if run.halted is None and not run.replays:
+        await Shielded(give_up(run, failure))
 
 
 async def _rounds(run: Run) -> Answer:
     if run.listening:
         run.emit(RunStarted(run_id=run.run_id, path=run.path, memory_id=run.memory_id))
     if run.memory is not None:
-        if run.system is not None:
+        if run.system is not None and not run.replays:
             await UseMemory(run.memory, "add", (run.system,))
         await save(run)
     while True:
-        response = await _ask(run)
+        response = await ask(run)
         round_ = run.round
         assert round_ is not None
         if not round_.order:
@@ -101,117 +144,15 @@ async def _rounds(run: Run) -> Answer:
             await _answer_cut_off(run, round_)
             continue
         _check_before_tools(run, round_)
-        await _run_calls(run, round_)
+        try:
+            await _run_calls(run, round_)
+        except Suspended:
+            if not run.pending:
+                raise
+            return await _waiting(run, response)
         if await _settle_round(run, round_):
-            return _ended(run, response, immediate=True)
+            return await _ended(run, response, immediate=True)
         run.intermediate.append(response)
-
-
-# ---------------------------------------------------------------- one request (spec 7.7)
-
-
-async def _ask(run: Run) -> ChatResponse:
-    messages = (*run.history, *run.messages) if run.memory is None else await UseMemory(run.memory, "messages")
-    if not messages:
-        raise UserError(f"memory={run.memory!r} gave {messages!r} as its messages; expected what was added, or a part")
-    request = ChatRequest(tuple(messages), run.request_parameters)
-    if run.settings.transform_request is not None:
-        # The transformed request is sent and forgotten, so that edits do not pile up (spec 7.7.2).
-        request = run.settings.transform_request(request, run.memory_id)
-        if is_awaitable(request):
-            request = await Await(request)
-        if not isinstance(request, ChatRequest):  # pyright: ignore[reportUnnecessaryIsInstance]
-            function = run.settings.transform_request
-            raise UserError(f"transform_request={function!r} returned {request!r}; expected the ChatRequest to be sent")
-    if run.token.is_cancelled or run.settings.limits.seconds is not None:
-        _check_going_on(run)
-    run.requests_made += 1
-    round_ = run.round = Round(run.requests_made)
-    if run.listening:
-        number = run.requests_made
-        run.emit(RequestIssued(run_id=run.run_id, path=run.path, number=number, request=request))
-    answer = await CallModel(request, partial(_start_early, run, round_) if run.starts_early else _starts_none)
-    response = checked_response(answer)
-    run.usage = response.usage if run.usage is None else run.usage + response.usage
-    message = _with_known_names(run, response.message)
-    if message is not response.message:
-        response = replace(response, message=message)
-    round_.receive(message)
-    if run.listening:
-        number = run.requests_made
-        event = ResponseReceived(run_id=run.run_id, path=run.path, number=number, request=request, response=response)
-        run.emit(event)
-    run.check_cancelled()
-    return response
-
-
-def _check_going_on(run: Run) -> None:
-    run.check_cancelled()
-    seconds = run.settings.limits.seconds
-    if seconds is not None and run.now() - run.started_at > seconds:
-        raise TimeLimitError(f"the run took longer than Limits(seconds={seconds!r}) allows")
-
-
-def _starts_none(index: int, call: ToolCall) -> None:
-    """For runs in which no call starts before its reply is complete."""
-
-
-def _start_early(run: Run, round_: Round, index: int, call: ToolCall) -> Core[None] | None:
-    """A core for a call of a reply that is still going on, if it may start now (design 3)."""
-    name = _known_name(run, checked_call(call).name)
-    if name != call.name:
-        call = replace(call, name=name)
-    tool, limits = run.settings.tools.get(name), run.settings.limits
-    may_start = (
-        not call.executed_by_provider
-        and (run.settings.early_start == "all" or (tool is not None and tool.repeat == "safe"))
-        and (tool is None or not tool.exclusive)
-        and (limits.rounds is None or run.rounds_made < limits.rounds)
-        and (limits.calls is None or run.calls_made + len(round_.calls) < limits.calls)
-        and (limits.seconds is None or run.now() - run.started_at <= limits.seconds)
-        and (limits.tokens is None or _tokens(run) <= limits.tokens)
-        and not run.token.is_cancelled
-        and index not in round_.calls
-    )
-    if not may_start:
-        return None
-    round_.calls[index] = call
-    round_.started.add(index)
-    return execute(run, round_, index)
-
-
-def _known_name(run: Run, name: str) -> str:
-    """The tool that the model means, if only white space, a prefix or a special token differs (spec 10.1)."""
-    tools = run.settings.tools
-    if name in tools:
-        return name
-    if not name:
-        return ""  # some models leave it out, and history must still be valid
-    bare = name.split("<|", 1)[0].strip()
-    for candidate in (bare, bare.removeprefix("functions."), bare.removeprefix("tools.")):
-        if candidate in tools:
-            return candidate
-    return name
-
-
-def _with_known_names(run: Run, message: AssistantMessage) -> AssistantMessage:
-    # The repaired name is what history keeps, or a stray newline would grow with every turn.
-    for call in message.tool_calls:
-        if call.name not in run.settings.tools:
-            break
-    else:
-        return message
-    calls: list[ToolCall] = []
-    for call in message.tool_calls:
-        name = _known_name(run, call.name)
-        if name != call.name and not call.executed_by_provider:
-            fixed = replace(call, name=name)
-            if run.listening:
-                repair = Repair("name", call.name, name)
-                run.emit(ArgumentRepaired(run_id=run.run_id, path=run.path, call=fixed, repair=repair))
-            call = fixed
-        calls.append(call)
-    return message if tuple(calls) == message.tool_calls else replace(message, tool_calls=tuple(calls))
 
 
 # ---------------------------------------------------------------- odd replies
@@ -255,18 +196,27 @@ async def _answer_cut_off(run: Run, round_: Round) -> None:
 
 async def _run_calls(run: Run, round_: Round) -> None:
     """Run the calls that have not started: in the driver's hands if they may overlap, else here, one by one."""
+    if run.replays:
+        await recall_calls(run, round_)
     pending = round_.pending
     if run.parallel is not False and (len(pending) > 1 or round_.started):
         await RunTools(round_, partial(execute, run, round_))
-        return
-    for slot in pending:
-        if round_.stopped or run.token.is_cancelled:
-            return
-        await execute(run, round_, slot)
+    else:
+        for slot in pending:
+            if round_.stopped or run.token.is_cancelled:
+                break
+            await execute(run, round_, slot)
+    if round_.failures:
+        _check_standstill(run, round_)
 
 
-def _tokens(run: Run) -> int:
-    return 0 if run.usage is None else run.usage.total or 0
+def _check_standstill(run: Run, round_: Round) -> None:
+    """Raise if the round cannot be settled now: the journal failed, or a call waits for somebody's word."""
+    if run.halted is not None:
+        raise run.halted
+    for failure in round_.failures.values():
+        if isinstance(failure, Suspended):
+            raise failure
 
 
 def _check_before_tools(run: Run, round_: Round) -> None:
@@ -279,10 +229,12 @@ def _check_before_tools(run: Run, round_: Round) -> None:
     if limits.calls is not None and run.calls_made + asked > limits.calls:
         made = f"{run.calls_made} calls were made and {asked} more were asked for"
         raise CallLimitError(f"{made}; Limits(calls={limits.calls}) forbids that")
-    if limits.tokens is not None and _tokens(run) > limits.tokens:
-        raise TokenLimitError(f"the run used {_tokens(run)} tokens; Limits(tokens={limits.tokens}) forbids going on")
+    if limits.tokens is not None and tokens_used(run) > limits.tokens:
+        raise TokenLimitError(
+            f"the run used {tokens_used(run)} tokens; Limits(tokens={limits.tokens}) forbids going on"
+        )
     round_.why_not_run = "the round ended before"
-    _check_going_on(run)
+    check_going_on(run)
     run.rounds_made += 1
     run.calls_made += asked
 
@@ -332,7 +284,7 @@ async def _after_failures(run: Run, failed: list[ToolExecution[Any]]) -> None:
         triggers = [execution for execution in failed if settings.undo_when(execution)]
         if triggers:
             await undo_all(run, triggers[0].call.name)
-    if settings.on_tool_error is not None:
+    if settings.on_tool_error is not None and not run.replays:
         await told(settings.on_tool_error, run.context(failed[0].call, failed[0].key))
 
 
@@ -377,20 +329,32 @@ def _check_consecutive(
 # ---------------------------------------------------------------- the end
 
 
+async def _waiting(run: Run, response: ChatResponse) -> Answer:
+    """The run stops for now: nothing of the round reaches the memory before somebody has told (design 3)."""
+    await Shielded(leave(run))
+    if run.halted is not None:
+        raise run.halted
+    return Answer(response, immediate=False, waits=True)
+
+
 async def _finish(run: Run, response: ChatResponse) -> Answer:
     run.round = None
     run.messages.append(response.message)
     if run.memory is not None:
         await save(run)
-    return _ended(run, response, immediate=False)
+    return await _ended(run, response, immediate=False)
 
 
-def _ended(run: Run, response: ChatResponse, *, immediate: bool) -> Answer:
+async def _ended(run: Run, response: ChatResponse, *, immediate: bool) -> Answer:
     run.check_cancelled()
+    if run.log is not None:
+        await keep_answer(run)
     return Answer(response, immediate)
 
 
-def finished(run: Run, answer: Answer) -> RunFinished:
+def finished(run: Run, answer: Answer) -> RunFinished | RunSuspended:
     """The event of a run whose answer has been delivered: until then a cancellation may still win (spec 11.7)."""
+    if answer.waits:
+        return RunSuspended(run_id=run.run_id, path=run.path, pending=tuple(run.pending))
     output = None if answer.immediate else answer.response.message.text
     return RunFinished(run_id=run.run_id, path=run.path, output=output, response=answer.response, usage=run.usage)

@@ -12,6 +12,7 @@ from msgspec import Struct
 from ._books import Hooks, Settings
 from ._cancel import CancelToken
 from ._checks import is_count, misfit
+from .durable._journal import Journal
 from .errors import UserError, closest_names
 from .events import Listener, Listeners
 from .memory._base import ChatMemory
@@ -24,6 +25,7 @@ __all__ = [
     "RUN_DEFAULTS",
     "AgentChoices",
     "AgentOptions",
+    "ResumeOptions",
     "RunChoices",
     "RunOptions",
     "checked",
@@ -47,6 +49,7 @@ class AgentOptions(TypedDict, total=False):
     undo: UndoPolicy | None
     undo_when: Callable[[ToolExecution[Any]], bool]
     undo_timeout: float | None
+    undo_retries: int | None
     drain_timeout: float
     on_abort: Literal["complete", "discard"]
     on_tool_error: Callable[..., Any] | None
@@ -59,22 +62,29 @@ class AgentOptions(TypedDict, total=False):
     relax_tool_choice: bool
     chat_parameters: ChatParameters
     stream_buffer: int
+    journal: str | os.PathLike[str] | Journal | None
     clock: Callable[[], float]
     new_id: Callable[[], str]
 
 
-class RunOptions(TypedDict, total=False):
-    """What ``run``, ``arun``, ``stream`` and ``astream`` take by name; ``Agent.run`` explains each."""
+class ResumeOptions(TypedDict, total=False):
+    """What ``resume`` and ``recover`` take by name: the rest is in the journal."""
 
-    memory_id: Any
-    history: Sequence[Message]
-    parameters: Parameters | Mapping[str, Any]
-    chat_parameters: ChatParameters
     parallel: bool | int | None
     cancel: CancelToken | None
     before_tool: Callable[..., Any] | None
     after_tool: Callable[..., Any] | None
     listeners: Iterable[Listener]
+
+
+class RunOptions(ResumeOptions, total=False):
+    """What ``run``, ``arun``, ``stream`` and ``astream`` take by name; ``Agent.run`` explains each."""
+
+    run_id: str | None
+    memory_id: Any
+    history: Sequence[Message]
+    parameters: Parameters | Mapping[str, Any]
+    chat_parameters: ChatParameters | None
 
 
 def new_id() -> str:
@@ -96,6 +106,7 @@ class AgentChoices(Struct, frozen=True, kw_only=True, eq=False):
     undo: UndoPolicy | None = None
     undo_when: Callable[[ToolExecution[Any]], bool] = undo_on_real_failure
     undo_timeout: float | None = 60.0
+    undo_retries: int | None = None
     drain_timeout: float = 30.0
     on_abort: str = "complete"
     on_tool_error: Callable[..., Any] | None = None
@@ -108,6 +119,7 @@ class AgentChoices(Struct, frozen=True, kw_only=True, eq=False):
     relax_tool_choice: bool = True
     chat_parameters: ChatParameters = ChatParameters()
     stream_buffer: int = 64
+    journal: str | os.PathLike[str] | Journal | None = None
     clock: Callable[[], float] = time.time
     new_id: Callable[[], str] = new_id
 
@@ -115,6 +127,7 @@ class AgentChoices(Struct, frozen=True, kw_only=True, eq=False):
 class RunChoices(Struct, frozen=True, kw_only=True, eq=False):
     """The options of a run, all of them: the given ones and the defaults."""
 
+    run_id: str | None = None
     memory_id: Any = "default"
     history: Sequence[Message] = ()
     parameters: Parameters | Mapping[str, Any] = {}
@@ -134,10 +147,11 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "limits": (Limits,),
     "instructions": (str, type(None)),
     "undo": (UndoPolicy, type(None)),
-    "chat_parameters": (ChatParameters,),
+    "chat_parameters": (ChatParameters, type(None)),
     "relax_tool_choice": (bool,),
     "cancel": (CancelToken, type(None)),
     "parameters": (Parameters, Mapping),
+    "journal": (str, os.PathLike, Journal, type(None)),
 }
 _CHOICES: dict[str, tuple[str, ...]] = {
     "early_start": ("safe", "all", "off"),
@@ -166,8 +180,7 @@ _WISHES: dict[str, str] = {
     "temperature": "write chat_parameters=ChatParameters(temperature=…)",
     "max_tokens": "write chat_parameters=ChatParameters(max_output_tokens=…)",
     "tool_choice": "write chat_parameters=ChatParameters(tool_choice=ToolChoice.REQUIRED)",
-    "run_id": "it needs a journal, which this version does not have",
-    "journal": "this version has no journal: a run ends with its process",
+    "sync": "write journal=SQLiteJournal('runs.db', sync='normal')",
 }
 
 
@@ -191,6 +204,7 @@ def _remedy(name: str, known: Collection[str]) -> str:
 
 
 def _complaint(name: str, value: Any) -> str | None:
+    given: object = value
     kinds = _TYPES.get(name)
     if kinds is not None and not isinstance(value, kinds):
         return " or ".join("None" if kind is type(None) else kind.__name__ for kind in kinds)
@@ -214,9 +228,22 @@ def _complaint(name: str, value: Any) -> str | None:
         return "True, False, None, or how many calls may run at once (at least 1)"
     if name == "stream_buffer" and not is_count(value):
         return "how many events may wait for the consumer (at least 1)"
+    if name == "undo_retries" and not (value is None or is_whole(given)):
+        return "how often an undo that failed is tried again (at least 0), or None: 3 times with a journal, else never"
+    if name == "run_id" and not (value is None or _is_run_id(given)):
+        return "a text of 1 to 200 characters"
     if name == "max_result" and value is not None and not is_count(value):
         return "how many characters of a result the model may read (at least 1), or None for all"
     return None
+
+
+def is_whole(value: object) -> bool:
+    """Whether it is a whole number of at least 0."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _is_run_id(value: object) -> bool:
+    return isinstance(value, str) and 0 < len(value) <= 200
 
 
 def is_memory(value: object) -> bool:
@@ -253,6 +280,7 @@ def settings_of(chosen: AgentChoices, tools: Sequence[Tool]) -> Settings:
         undo=undo,
         undo_when=chosen.undo_when,
         undo_timeout=chosen.undo_timeout,
+        undo_retries=_retries(chosen),
         drain_timeout=chosen.drain_timeout,
         early_start=chosen.early_start,
         authorise=chosen.authorise,
@@ -264,6 +292,13 @@ def settings_of(chosen: AgentChoices, tools: Sequence[Tool]) -> Settings:
         decoding=chosen.decoding,
         max_result=chosen.max_result,
     )
+
+
+def _retries(chosen: AgentChoices) -> int:
+    # Who has a journal has somewhere to tell how it went, and a key that makes trying again harmless.
+    if chosen.undo_retries is None:
+        return 0 if chosen.journal is None else 3
+    return chosen.undo_retries
 
 
 _NO_HOOKS = Hooks()

@@ -18,7 +18,9 @@ from ._effects import (
     Core,
     Drain,
     Effect,
+    Keep,
     Offload,
+    Pause,
     RunBody,
     RunTools,
     RunUndo,
@@ -219,11 +221,29 @@ class Blocking(Performer):
     def _use_memory(self, effect: UseMemory) -> Any:
         return settled(getattr(effect.memory, effect.operation)(*effect.args))
 
+    def _pause(self, effect: Pause) -> None:
+        time.sleep(effect.seconds)
+
+    def _keep(self, effect: Keep) -> None:
+        log, interrupt = self._run.log, None
+        assert log is not None
+        future = log.append(effect.drafts, effect.state)
+        while True:
+            try:
+                future.result()
+                break
+            except KeyboardInterrupt as error:
+                interrupt = error  # what has been handed over is written: nobody may think that it is not
+        if interrupt is not None:
+            raise interrupt
+
     at_once: ClassVar[Mapping[type[Effect[Any]], Callable[[Any, Any], Any]]] = {
         RunBody: _run_body,
         Await: _await,
         Offload: _call_function,
         UseMemory: _use_memory,
+        Keep: _keep,
+        Pause: _pause,
         RunUndo: _run_undo,
         Drain: _drain,
         Shielded: _shielded,

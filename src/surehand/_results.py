@@ -8,10 +8,11 @@ from typing import Any, Generic, cast
 
 from typing_extensions import TypeVar
 
-from ._books import Run, UndoReport
+from ._books import Run
 from ._giveup import run_of
 from ._loop import Answer, finished
 from ._reading import read
+from ._report import UndoReport
 from .errors import UserError
 from .messages import ChatResponse, FinishReason, Message, Usage
 from .tools._tool import ToolExecution
@@ -51,12 +52,12 @@ class RunResult(Generic[OutputT]):
         self.run_id = run.run_id
         self.immediate = answer.immediate
         self.response: ChatResponse = answer.response
-        self.output: OutputT | None = None if answer.immediate else answer.response.message.text  # type: ignore[assignment]  # str, until typed outputs
+        self.output: OutputT | None = None if answer.immediate or answer.waits else answer.response.message.text  # type: ignore[assignment]  # str, until typed outputs
         self._messages = tuple(run.messages)
         self.executions: tuple[ToolExecution[Any], ...] = tuple(run.executions)
         self.intermediate: tuple[ChatResponse, ...] = tuple(run.intermediate)
         self.usage: Usage | None = run.usage
-        self.pending: tuple[Any, ...] = ()
+        self.pending: tuple[ToolExecution[Any], ...] = tuple(run.pending)
 
     @cached_property
     def messages(self) -> tuple[Message, ...]:

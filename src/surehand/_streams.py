@@ -10,12 +10,13 @@ from typing import Generic, Self, cast
 from typing_extensions import TypeVar
 
 from ._aperform import Awaiting
-from ._books import Run, UndoReport
+from ._books import Run
 from ._callbacks import Callbacks
 from ._checks import is_awaitable
 from ._drive import drive
 from ._loop import Answer, run_loop
 from ._perform import Blocking, abandoned, settled
+from ._report import UndoReport
 from ._results import RunResult, delivered
 from ._supervise import Supervisor
 from .errors import RunCancelled, UserError

@@ -11,11 +11,11 @@ from contextlib import suppress
 from typing import Generic, TypeVar
 
 from ._aperform import Awaiting
-from ._attempt import Interrupted
 from ._books import Run
 from ._drive import Superseded, adrive
 from ._effects import Core
 from ._giveup import hand_on
+from ._job import Interrupted
 from ._loop import abandon
 
 __all__ = ["Supervisor"]

@@ -6,13 +6,15 @@ import contextlib
 from typing import Any
 
 from ._books import Run
-from ._effects import RunUndo, unwrapped
+from ._effects import Core, RunUndo, unwrapped
+from ._keeping import keep, keep_run_end, keep_undo_end, spoken
 from ._ledger import Entry
+from ._records import UNDO_INTENT, State, UndoEnd, draft
 from .events import ToolUndone
 from .policies import UndoPolicy
 from .tools._tool import ToolExecution, UndoOutcome
 
-__all__ = ["quietly", "undo_entry", "undo_late"]
+__all__ = ["quietly", "step_of", "undo_entry", "undo_late"]
 
 
 async def undo_entry(run: Run, entry: Entry) -> list[ToolExecution[Any]]:
@@ -23,20 +25,49 @@ async def undo_entry(run: Run, entry: Entry) -> list[ToolExecution[Any]]:
     if not run.ledger.claim(entry):
         known = run.ledger.outcome(entry)  # nothing yet: whoever undoes it now will settle this call too
         return [] if known is None else run.mark_undo([entry.execution.key], known)
-    error: BaseException | None = None
-    try:
-        await RunUndo(entry, run.settings.undo_timeout)
-    except BaseException as raised:
-        error = unwrapped(raised)
-    outcome = UndoOutcome(None if error is None else _said(error), run.now())
-    if isinstance(error, KeyboardInterrupt):
-        run.interrupt = error  # raised again once everything else is undone
+    recorded = run.recorded.undos.get(step_of(entry))
+    if recorded is not None:
+        outcome = UndoOutcome(recorded.error, recorded.finished_at)
+    elif run.replays:
+        return []  # the run is over: nobody undid it then, and nobody does now
+    else:
+        try:
+            outcome = await _undone(run, entry)
+        except Exception:
+            return []  # the run halts: whether it was undone is not known, and it will be tried again
     run.forget_unknown(entry.effect)
     return run.mark_undo(run.ledger.settle(entry, outcome), outcome)
 
 
-def _said(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+async def _undone(run: Run, entry: Entry) -> UndoOutcome:
+    """Undo it now, written down before and after; raises nothing but the journal's error."""
+    step = step_of(entry)
+    if run.log is not None and step not in run.recorded.begun_undos:
+        state = State.UNDOING if run.given_up else None
+        await _written(run, keep(run, draft(UNDO_INTENT, step, UndoEnd(entry.tool.name)), state=state))
+    error: BaseException | None = None
+    try:
+        await RunUndo(entry, run.settings.undo_timeout, run.settings.undo_retries)
+    except BaseException as raised:
+        error = unwrapped(raised)
+    outcome = UndoOutcome(None if error is None else spoken(error), run.now())
+    if isinstance(error, KeyboardInterrupt):
+        run.interrupt = error  # raised again once everything else is undone
+    if run.log is not None:
+        await _written(run, keep_undo_end(run, step, entry.tool.name, outcome))
+    return outcome
+
+
+async def _written(run: Run, keeping: Core[None]) -> None:
+    try:
+        await keeping
+    except KeyboardInterrupt as interrupt:  # it is written all the same: the drivers see to that
+        run.interrupt = interrupt
+
+
+def step_of(entry: Entry) -> str:
+    """The step of a run whose effect is undone: the call that first had the key."""
+    return entry.effect.rpartition(":")[2]
 
 
 async def undo_late(run: Run, entry: Entry) -> None:
@@ -44,6 +75,9 @@ async def undo_late(run: Run, entry: Entry) -> None:
     if run.given_up and run.settings.undo is not UndoPolicy.OFF:
         for execution in await undo_entry(run, entry):
             quietly(run, ToolUndone(run_id=run.run_id, path=run.path, execution=execution, reason=run.undo_reason))
+        if run.log is not None:
+            with contextlib.suppress(Exception):  # whoever resumes the run says so then
+                await keep_run_end(run)
 
 
 def quietly(run: Run, event: Any) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Any, Generic, Self, cast
 
@@ -20,6 +22,7 @@ from ._options import (
     RUN_DEFAULTS,
     AgentChoices,
     AgentOptions,
+    ResumeOptions,
     RunChoices,
     RunOptions,
     checked,
@@ -29,16 +32,20 @@ from ._options import (
     settings_of,
 )
 from ._perform import Blocking, abandoned
+from ._recovery import Recovered, arecovered, asked, beginning, off_loop, opened, orphaned, recovered
 from ._results import RunResult, delivered
 from ._streams import AsyncStream, Stream
 from ._supervise import Supervisor
+from .durable._journal import Journal
+from .durable._opening import Opening, started_of
+from .durable._unknowns import UnknownCall, resolve, unknown_calls
 from .errors import UserError
 from .events import Event, Listeners
 from .memory._base import ChatMemory
 from .messages import ChatParameters, Content, Message, SystemMessage, TextContent, UserMessage
 from .models import ChatModel, from_name
 from .models._base import colours_checked
-from .tools._tool import Parameters
+from .tools._tool import Absent, Happened, Parameters
 
 __all__ = ["Agent"]
 
@@ -72,6 +79,9 @@ class Agent(Generic[DepsT, OutputT]):
 
     Watching and changing: ``before_tool(context)`` may return another ``ToolCall`` or a ``ToolResult``;
     ``after_tool(execution, context)``; ``listeners``; ``transform_request(request, memory_id)``.
+    ``journal``: a path, ``SQLiteJournal(…)`` or ``MemoryJournal()``: each run is recorded there, and comes back after a
+    crash (``resume``, ``recover``). ``undo_retries``: how often an undo that failed is tried again (3 with a journal,
+    else never).
     ``stream_buffer``: how many events may wait for a slow consumer. ``clock`` and ``new_id`` are for tests.
     Raises ``UserError`` for any configuration that cannot work.
     """
@@ -88,6 +98,8 @@ class Agent(Generic[DepsT, OutputT]):
         self._settings = settings_of(chosen, collect_tools(chosen.tools))
         self._chosen = chosen
         self._now, self._new_id = chosen.clock, chosen.new_id
+        self._owns_journal = isinstance(chosen.journal, str | os.PathLike)
+        self._journal = opened(chosen.journal)
         instructions = chosen.instructions
         self._system = None if not instructions else SystemMessage(instructions)
         listeners = chosen.listeners
@@ -112,12 +124,16 @@ class Agent(Generic[DepsT, OutputT]):
 
         ``prompt``: text, a ``UserMessage``, or contents. ``deps``: given to tools as ``ctx.deps``. ``memory_id``:
         which conversation. ``history``: earlier messages, for agents without a memory. ``parameters``: a bag that
-        tools may read and write. ``chat_parameters``: override the agent's for this run. ``parallel``,
-        ``before_tool``, ``after_tool``, ``listeners``: for this run. ``cancel``: a ``CancelToken``.
+        tools may read and write (only read, with a journal). ``chat_parameters``: override the agent's for this run.
+        ``parallel``, ``before_tool``, ``after_tool``, ``listeners``: for this run. ``cancel``: a ``CancelToken``.
+        ``run_id`` (with a journal): begin that run at most once; the same id and input give its result again, wait for
+        it while it is at work, or go on with it if its process is gone.
 
         If the run is given up, raises what ended it, with a note; ``report_of(error)`` gives the ``UndoReport``.
         """
-        run = self._open(prompt, deps, options, is_async=False, streams=False)
+        return self._run_here(self._open(prompt, deps, options, is_async=False, streams=False))
+
+    def _run_here(self, run: Run) -> RunResult[OutputT]:
         io = Blocking(run, self._model)
         try:
             return delivered(run, exhaust(drive(run_loop(run), io)))
@@ -132,7 +148,9 @@ class Agent(Generic[DepsT, OutputT]):
 
         When the caller is cancelled, running tools finish and everything is dealt with before that is raised.
         """
-        run = self._open(prompt, deps, options, is_async=True, streams=False)
+        return await self._run_on_loop(self._open(prompt, deps, options, is_async=True, streams=False))
+
+    async def _run_on_loop(self, run: Run) -> RunResult[OutputT]:
         return delivered(run, await Supervisor(run, run_loop(run), Awaiting(run, self._model)).result())
 
     def stream(self, prompt: Prompt, *, deps: DepsT | None = None, **options: Unpack[RunOptions]) -> Stream[OutputT]:
@@ -157,6 +175,70 @@ class Agent(Generic[DepsT, OutputT]):
 
         return AsyncStream(run, make_io)
 
+    # ------------------------------------------------------------ going on with a run (design 5)
+
+    def resume(
+        self, run_id: str, *, deps: DepsT | None = None, take_over: bool = False, **options: Unpack[ResumeOptions]
+    ) -> RunResult[OutputT]:
+        """The result of a run in the journal, gone on with from where it stands; what is finished is not repeated.
+
+        What its caller asked for is in the journal; ``deps`` are given anew. A run that has ended gives its result
+        again; one that waits and cannot go on gives a result with ``pending`` calls. Raises ``RunGivenUp`` for a run
+        that was given up, once everything is undone; ``RunInProgress`` if it is at work elsewhere, unless ``take_over``
+        takes it away from there; ``UnknownRun``; ``ReplayMismatch`` if it would do something else now than it did.
+        """
+        return self._run_here(self._reopen(run_id, deps, take_over, options, is_async=False))
+
+    async def aresume(
+        self, run_id: str, *, deps: DepsT | None = None, take_over: bool = False, **options: Unpack[ResumeOptions]
+    ) -> RunResult[OutputT]:
+        """The awaitable form of ``resume``."""
+        run = await off_loop(lambda: self._reopen(run_id, deps, take_over, options, is_async=True))
+        return await self._run_on_loop(run)
+
+    def recover(self, *, deps: DepsT | None = None, **options: Unpack[ResumeOptions]) -> list[Recovered]:
+        """Go on with every unfinished run of the journal whose process is gone; what became of each, oldest first.
+
+        Runs that are at work, here or in another process, are left alone, and so are those that wait for somebody.
+        """
+        resume = partial(self.resume, deps=deps, **options)
+        outcomes = [recovered(run_id, resume) for run_id in orphaned(self._the_journal())]
+        return [outcome for outcome in outcomes if outcome is not None]
+
+    async def arecover(self, *, deps: DepsT | None = None, **options: Unpack[ResumeOptions]) -> list[Recovered]:
+        """The awaitable form of ``recover``."""
+        outcomes: list[Recovered] = []
+        for run_id in await off_loop(lambda: orphaned(self._the_journal())):
+            outcome = await arecovered(run_id, self.aresume(run_id, deps=deps, **options))
+            if outcome is not None:
+                outcomes.append(outcome)
+        return outcomes
+
+    def unknowns(self) -> list[UnknownCall]:
+        """The calls in the journal of which nobody knows whether they happened."""
+        return unknown_calls(self._the_journal())
+
+    def resolve(self, key: str, answer: Happened[Any] | Absent) -> None:
+        """Tell whether a call happened: ``Happened(what it returned)`` or ``Absent()``.
+
+        ``key`` is one of ``unknowns()``. The run goes on with it when it is resumed or recovered next.
+        """
+        resolve(self._the_journal(), self._settings.tools, key, answer)
+
+    def _the_journal(self) -> Journal:
+        if self._journal is None:
+            raise UserError("this agent has no journal: its runs end with their process; give Agent(journal='runs.db')")
+        return self._journal
+
+    def _reopen(self, run_id: str, deps: Any, take_over: bool, options: ResumeOptions, *, is_async: bool) -> Run:
+        checked(options, ResumeOptions.__annotations__, "resume()")
+        journal = self._the_journal()
+        begun = started_of(journal, run_id)
+        given: RunOptions = {**options, "run_id": run_id, **asked(begun)}
+        run = self._open(begun.prompt, deps, given, is_async=is_async, streams=False)
+        run.opening, run.joins = Opening(journal, begun, is_new=False, take_over=take_over), False
+        return run
+
     # ------------------------------------------------------------ opening a run
 
     def _open(self, prompt: Prompt, deps: Any, options: RunOptions, *, is_async: bool, streams: bool) -> Run:
@@ -164,6 +246,8 @@ class Agent(Generic[DepsT, OutputT]):
         if options:
             checked(options, _OPTIONS_OF_RUN, "run()")
             given = RunChoices(**options)
+        if given.run_id is not None:
+            self._the_journal()
         memory, history = self._memory_of(given.memory_id), _messages_of(given.history)
         if memory is not None and history:
             raise UserError("history= is for agents without a memory; this agent's memory holds the conversation")
@@ -173,9 +257,9 @@ class Agent(Generic[DepsT, OutputT]):
         if given.listeners:
             listeners = listeners.with_more(given.listeners)
         may_overlap = parallel_of(self._chosen.parallel if parallel is None else parallel, is_async=is_async)
-        return Run(
+        run = Run(
             settings=self._settings,
-            run_id=self._new_id(),
+            run_id=given.run_id or self._new_id(),
             history=tuple(history),
             messages=[_user_message(prompt)],
             system=self._system,
@@ -192,7 +276,17 @@ class Agent(Generic[DepsT, OutputT]):
             listening=streams or bool(listeners),
             starts_early=streams and may_overlap is not False and self._settings.early_start != "off",
             started_at=self._now(),
+            streams=streams,
         )
+        if self._journal is not None:
+            self._record(run, self._journal, given)
+        return run
+
+    def _record(self, run: Run, journal: Journal, given: RunChoices) -> None:
+        """Have the run opened in the journal before it begins; raises ``UserError`` for what cannot be recorded."""
+        started = beginning(run.messages[0], given)
+        run.parameters = Parameters(started.parameters, read_only=True)
+        run.opening, run.joins = Opening(journal, started, is_new=given.run_id is None), True
 
     def _parameters_of(self, given: ChatParameters | None) -> ChatParameters:
         if given is None:
@@ -224,12 +318,16 @@ class Agent(Generic[DepsT, OutputT]):
     # ------------------------------------------------------------ life
 
     def close(self) -> None:
-        """Release the model's connections."""
+        """Release the model's connections, and the journal if it was given as a path."""
         self._model.close()
+        if self._owns_journal and self._journal is not None:
+            self._journal.close()
 
     async def aclose(self) -> None:
-        """Release the model's connections; the awaitable form of ``close``."""
+        """Release the model's connections and the journal; the awaitable form of ``close``."""
         await self._model.aclose()
+        if self._owns_journal and self._journal is not None:
+            await off_loop(self._journal.close)
 
     def __enter__(self) -> Self:
         return self

@@ -24,7 +24,10 @@ SurehandError
 │   ├── RunExists                      there is a run with that id already
 │   ├── UnknownRun                     there is none
 │   ├── RecordExists                   a record that may exist once is there already
-│   └── StaleClaim                     somebody else has claimed the run since: it must not go on here
+│   ├── StaleClaim                     somebody else has claimed the run since: it must not go on here
+│   └── ReplayMismatch                 what the run does now is not what its journal says it did
+├── RunInProgress                      somebody else is at work on that run
+├── RunGivenUp                         the run was given up before, and what it did was dealt with
 ├── ModelError                         a provider refused or failed
 │   ├── RateLimitError                 carries retry_after (seconds)
 │   ├── AuthenticationError
@@ -60,10 +63,13 @@ __all__ = [
     "OverloadedError",
     "RateLimitError",
     "RecordExists",
+    "ReplayMismatch",
     "ReplyCutOffError",
     "RoundLimitError",
     "RunCancelled",
     "RunExists",
+    "RunGivenUp",
+    "RunInProgress",
     "StaleClaim",
     "SurehandError",
     "Suspended",
@@ -189,6 +195,18 @@ class RecordExists(JournalError):
 
 class StaleClaim(JournalError):
     """Somebody else has claimed the run since: whoever gets this must do nothing more for it."""
+
+
+class ReplayMismatch(JournalError):
+    """A resumed run would do something else than its journal says it did; nothing was done or undone (design 5)."""
+
+
+class RunInProgress(SurehandError):
+    """Another process, thread or task is at work on that run; ``take_over=True`` takes it away from there."""
+
+
+class RunGivenUp(SurehandError):
+    """The run was given up before, for the reason that the message tells; ``report_of`` says what became of it."""
 
 
 class ModelError(SurehandError):

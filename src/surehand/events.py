@@ -33,6 +33,7 @@ __all__ = [
     "RunFailed",
     "RunFinished",
     "RunStarted",
+    "RunSuspended",
     "TextDelta",
     "ToolCallComplete",
     "ToolCallDelta",
@@ -184,6 +185,12 @@ class RunCancelledEvent(_Event, frozen=True, tag="RunCancelled"):
     """The run was cancelled (spec 16.2.9); what it had done has been dealt with."""
 
 
+class RunSuspended(_Event, frozen=True):
+    """The run waits: ``pending`` calls need somebody's word. It is not given up, and nothing was undone."""
+
+    pending: tuple[ToolExecution[Any], ...]
+
+
 Event: TypeAlias = (
     RunStarted
     | RequestIssued
@@ -203,6 +210,7 @@ Event: TypeAlias = (
     | RunFinished
     | RunFailed
     | RunCancelledEvent
+    | RunSuspended
 )
 """Anything that a run reports."""
 

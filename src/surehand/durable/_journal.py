@@ -13,6 +13,8 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from .._records import Draft, Record
+
 __all__ = [
     "EMPTY",
     "Claim",
@@ -22,31 +24,10 @@ __all__ = [
     "Record",
     "RunRow",
     "chained",
-    "share_of",
 ]
 
 EMPTY = bytes(32)
 """The digest that stands before the first record of a run."""
-
-
-class Draft(Struct, frozen=True):
-    """A record before it is written. Of those with ``once`` there is at most one of a kind for each step of a run."""
-
-    kind: str
-    step: str
-    body: bytes
-    once: bool = False
-
-
-class Record(Struct, frozen=True):
-    """One line of a run's history. ``seq`` counts from 1; ``epoch`` tells which claim wrote it."""
-
-    seq: int
-    epoch: int
-    kind: str
-    step: str
-    body: bytes
-    digest: bytes
 
 
 class RunRow(Struct, frozen=True):
@@ -85,13 +66,6 @@ def chained(previous: bytes, seq: int, epoch: int, draft: Draft) -> bytes:
         digest.update(len(part).to_bytes(8, "big"))
         digest.update(part)
     return digest.digest()
-
-
-def share_of(run_id: str, count: int, digest: bytes) -> int:
-    """What a run contributes to the digest of the whole journal, which is the exclusive or of all of these."""
-    if not count:
-        return 0
-    return int.from_bytes(hashlib.sha256(f"{run_id}\0{count}\0".encode() + digest).digest(), "big")
 
 
 class Journal(Protocol):

@@ -26,6 +26,7 @@ from ._journal import EMPTY, Claim, Damage, Draft, Record, RunRow
 from ._owners import Driven, Owner
 from ._schema import prepare
 from ._tables import (
+    FAILURES,
     all_damage,
     all_rows,
     broken_chain,
@@ -266,11 +267,11 @@ class SQLiteJournal:
     def _translated(self, action: Callable[[], T]) -> T:
         try:
             return action()
-        except (sqlite3.Error, OSError) as error:
+        except (*FAILURES, OSError) as error:
             raise self._error_of(error) from error
 
-    def _error_of(self, error: sqlite3.Error | OSError) -> JournalError:
-        if isinstance(error, sqlite3.Error) and is_damage(error):
+    def _error_of(self, error: Exception) -> JournalError:
+        if is_damage(error):
             return JournalDamaged(
                 f"{self.path} is damaged or no journal ({error}); `surehand journal check` tells more"
             )

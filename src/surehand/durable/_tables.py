@@ -15,6 +15,7 @@ from ..errors import JournalDamaged, UnknownRun
 from ._journal import EMPTY, Claim, Damage, Draft, Record, RunRow, chained
 
 __all__ = [
+    "FAILURES",
     "all_damage",
     "all_rows",
     "broken_chain",
@@ -36,13 +37,20 @@ _RECORD = ", ".join(Record.__struct_fields__)
 _RECORD_TYPES = (int, int, str, str, bytes, bytes)
 
 
-def is_damage(error: sqlite3.Error) -> bool:
+# Python's module raises the second when SQLite's own message quotes bytes of a damaged file.
+FAILURES = (sqlite3.Error, UnicodeDecodeError)
+"""What a statement can raise."""
+
+
+def is_damage(error: Exception) -> bool:
     """Whether the file is at fault, and not the disk, a lock or what was asked for."""
     if isinstance(error, sqlite3.OperationalError):
         # Tables that are gone, and text that is none, which Python's module reports without a code.
         return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) == sqlite3.SQLITE_ERROR
-    # A record of that number can be there already only if its run tells of fewer than there are.
-    return not isinstance(error, sqlite3.IntegrityError) or "record.seq" in str(error)
+    if isinstance(error, sqlite3.IntegrityError):
+        # A record of that number can be there already only if its run tells of fewer than there are.
+        return "record.seq" in str(error)
+    return isinstance(error, FAILURES)
 
 
 @contextmanager
@@ -201,7 +209,7 @@ def _problems(look: Callable[..., Iterable[str]], *args: Any) -> list[str]:
         return list(look(*args))
     except JournalDamaged as error:
         return [str(error)]
-    except sqlite3.Error as error:
+    except FAILURES as error:
         if not is_damage(error):
             raise
         return [str(error)]

@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
+from ._tables import FAILURES
+
 __all__ = ["Job", "Writer"]
 
 T = TypeVar("T")
@@ -26,7 +28,7 @@ class Writer:
     all of its jobs fail with that error. ``translate`` makes the caller's errors of SQLite's.
     """
 
-    def __init__(self, connection: sqlite3.Connection, translate: Callable[[sqlite3.Error], Exception]) -> None:
+    def __init__(self, connection: sqlite3.Connection, translate: Callable[[Exception], Exception]) -> None:
         self._connection = connection
         self._translate = translate
         self._jobs: queue.SimpleQueue[tuple[Job, Future[Any]] | None] = queue.SimpleQueue()
@@ -77,7 +79,7 @@ class Writer:
             return self._together(jobs) or self._apart(jobs)
         except BaseException as error:
             _roll_back(self._connection)
-            problem = self._translate(error) if isinstance(error, sqlite3.Error) else error
+            problem = self._translate(error) if isinstance(error, FAILURES) else error
             return [(None, problem)] * len(jobs)
 
     def _together(self, jobs: Sequence[Job]) -> list[Outcome] | None:
@@ -111,7 +113,7 @@ class Writer:
         except Exception as error:
             if _is_of_the_store(error):
                 raise
-            value, problem = None, self._translate(error) if isinstance(error, sqlite3.Error) else error
+            value, problem = None, self._translate(error) if isinstance(error, FAILURES) else error
             connection.execute("ROLLBACK TO job")
         connection.execute("RELEASE job")
         return value, problem
@@ -119,7 +121,7 @@ class Writer:
 
 def _is_of_the_store(error: Exception) -> bool:
     """Whether nobody's job can be trusted to have been written, unlike when one job asked for what may not be."""
-    return isinstance(error, sqlite3.Error) and not isinstance(error, sqlite3.IntegrityError)
+    return isinstance(error, FAILURES) and not isinstance(error, sqlite3.IntegrityError)
 
 
 def _roll_back(connection: sqlite3.Connection) -> None:

@@ -22,23 +22,36 @@ DepsT = TypeVar("DepsT", default=Any)
 
 
 class Parameters(MutableMapping[str, Any]):
-    """The caller's own bag of values for one run, seen by tools and never by the model (spec 2.8.4). Thread-safe."""
+    """The caller's own bag of values for one run, seen by tools and never by the model (spec 2.8.4). Thread-safe.
 
-    def __init__(self, values: Mapping[str, Any] | None = None) -> None:
+    A run with a journal cannot write into it: what is in it must be the same when the run is resumed (design 5).
+    """
+
+    def __init__(self, values: Mapping[str, Any] | None = None, *, read_only: bool = False) -> None:
         self._values: dict[str, Any] = dict(values) if values else {}
         self._lock = threading.Lock()
+        self._read_only = read_only
 
     def __getitem__(self, key: str) -> Any:
         with self._lock:
             return self._values[key]
 
     def __setitem__(self, key: str, value: Any) -> None:
+        self._check(key)
         with self._lock:
             self._values[key] = value
 
     def __delitem__(self, key: str) -> None:
+        self._check(key)
         with self._lock:
             del self._values[key]
+
+    def _check(self, key: str) -> None:
+        if self._read_only:
+            raise UserError(
+                f"parameters[{key!r}]: the parameters of a run with a journal are read-only, so that it can be resumed "
+                "with the same; what a tool must remember it does in ctx.step(name, fn)"
+            )
 
     def __iter__(self) -> Iterator[str]:
         with self._lock:

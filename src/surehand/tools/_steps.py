@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
@@ -17,7 +17,7 @@ from ..errors import UserError
 if TYPE_CHECKING:
     from ._values import ValueCodec  # loads pydantic's machinery
 
-__all__ = ["CallSteps", "Steps", "run_step"]
+__all__ = ["CallSteps", "LoggedSteps", "Steps", "run_step"]
 
 
 class Steps(Protocol):
@@ -45,9 +45,26 @@ class CallSteps:
         """What was kept under that name."""
         return self._kept.get(name)
 
-    def keep(self, name: str, data: bytes) -> None:
+    def keep(self, name: str, data: bytes) -> Future[None] | None:
         """Keep it. What was kept first stays: an attempt that timed out may still run beside its successor."""
         self._kept.setdefault(name, data)
+        return None
+
+
+class LoggedSteps(CallSteps):
+    """The steps of one call that outlive the process: those ``kept`` by an earlier one, and what ``write`` records."""
+
+    def __init__(self, kept: Mapping[str, bytes], write: Callable[[str, bytes], Future[None]]) -> None:
+        super().__init__()
+        self._kept.update(kept)
+        self._write = write
+
+    def keep(self, name: str, data: bytes) -> Future[None] | None:
+        """Keep it, and record it; done when that is safe."""
+        if self.recall(name) is not None:
+            return None
+        super().keep(name, data)
+        return self._write(name, data)
 
 
 class _Kept(Struct, frozen=True):

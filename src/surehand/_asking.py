@@ -1,0 +1,152 @@
+"""One request and its reply (spec 7.7): what is sent, which calls may start early, which names are meant. No I/O."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from msgspec.structs import replace
+
+from ._books import Round, Run
+from ._call import execute
+from ._checks import checked_call, checked_response, is_awaitable
+from ._effects import Await, CallModel, Core, UseMemory
+from ._keeping import keep_reply
+from ._recalling import recall_reply, reclaim
+from .errors import TimeLimitError, UserError
+from .events import ArgumentRepaired, RequestIssued, ResponseReceived
+from .messages import AssistantMessage, ChatRequest, ChatResponse, ToolCall
+from .tools._tool import Repair
+
+__all__ = ["ask", "check_going_on", "tokens_used"]
+
+
+async def ask(run: Run) -> ChatResponse:
+    """The next reply, with its calls in the run's round: from the model, or from the journal if it was paid for."""
+    number = run.requests_made + 1
+    response = None
+    if run.replays:
+        response = recall_reply(run, number)
+    if response is None:
+        response = await _asked(run, number)
+    else:
+        run.requests_made = number
+        run.usage = response.usage if run.usage is None else run.usage + response.usage
+    run.check_cancelled()
+    return response
+
+
+async def _asked(run: Run, number: int) -> ChatResponse:
+    round_ = Round(number)
+    if run.log is not None:
+        run.round = round_
+        await reclaim(run, round_)
+    request = await _request(run)
+    if run.token.is_cancelled or run.settings.limits.seconds is not None:
+        check_going_on(run)
+    run.requests_made, run.round = number, round_
+    if run.listening:
+        run.emit(RequestIssued(run_id=run.run_id, path=run.path, number=number, request=request))
+    answer = await CallModel(request, partial(_start_early, run, round_) if run.starts_early else _starts_none)
+    response = checked_response(answer)
+    run.usage = response.usage if run.usage is None else run.usage + response.usage
+    message = _with_known_names(run, response.message)
+    if message is not response.message:
+        response = replace(response, message=message)
+    round_.receive(message)
+    if run.log is not None:
+        await keep_reply(run, response)
+    if run.listening:
+        event = ResponseReceived(run_id=run.run_id, path=run.path, number=number, request=request, response=response)
+        run.emit(event)
+    return response
+
+
+async def _request(run: Run) -> ChatRequest:
+    messages = (*run.history, *run.messages) if run.memory is None else await UseMemory(run.memory, "messages")
+    if not messages:
+        raise UserError(f"memory={run.memory!r} gave {messages!r} as its messages; expected what was added, or a part")
+    request = ChatRequest(tuple(messages), run.request_parameters)
+    if run.settings.transform_request is not None:
+        # The transformed request is sent and forgotten, so that edits do not pile up (spec 7.7.2).
+        request = run.settings.transform_request(request, run.memory_id)
+        if is_awaitable(request):
+            request = await Await(request)
+        if not isinstance(request, ChatRequest):  # pyright: ignore[reportUnnecessaryIsInstance]
+            function = run.settings.transform_request
+            raise UserError(f"transform_request={function!r} returned {request!r}; expected the ChatRequest to be sent")
+    return request
+
+
+def check_going_on(run: Run) -> None:
+    """Raise if the run was cancelled or has taken too long."""
+    run.check_cancelled()
+    seconds = run.settings.limits.seconds
+    if seconds is not None and run.now() - run.started_at > seconds:
+        raise TimeLimitError(f"the run took longer than Limits(seconds={seconds!r}) allows")
+
+
+def _starts_none(index: int, call: ToolCall) -> None:
+    """For runs in which no call starts before its reply is complete."""
+
+
+def _start_early(run: Run, round_: Round, index: int, call: ToolCall) -> Core[None] | None:
+    """A core for a call of a reply that is still going on, if it may start now (design 3)."""
+    name = _known_name(run, checked_call(call).name)
+    if name != call.name:
+        call = replace(call, name=name)
+    tool, limits = run.settings.tools.get(name), run.settings.limits
+    may_start = (
+        not call.executed_by_provider
+        and (run.settings.early_start == "all" or (tool is not None and tool.repeat == "safe"))
+        and (tool is None or not tool.exclusive)
+        and (limits.rounds is None or run.rounds_made < limits.rounds)
+        and (limits.calls is None or run.calls_made + len(round_.calls) < limits.calls)
+        and (limits.seconds is None or run.now() - run.started_at <= limits.seconds)
+        and (limits.tokens is None or tokens_used(run) <= limits.tokens)
+        and not run.token.is_cancelled
+        and index not in round_.calls
+    )
+    if not may_start:
+        return None
+    round_.calls[index] = call
+    round_.started.add(index)
+    return execute(run, round_, index)
+
+
+def _known_name(run: Run, name: str) -> str:
+    """The tool that the model means, if only white space, a prefix or a special token differs (spec 10.1)."""
+    tools = run.settings.tools
+    if name in tools:
+        return name
+    if not name:
+        return ""  # some models leave it out, and history must still be valid
+    bare = name.split("<|", 1)[0].strip()
+    for candidate in (bare, bare.removeprefix("functions."), bare.removeprefix("tools.")):
+        if candidate in tools:
+            return candidate
+    return name
+
+
+def _with_known_names(run: Run, message: AssistantMessage) -> AssistantMessage:
+    # The repaired name is what history keeps, or a stray newline would grow with every turn.
+    for call in message.tool_calls:
+        if call.name not in run.settings.tools:
+            break
+    else:
+        return message
+    calls: list[ToolCall] = []
+    for call in message.tool_calls:
+        name = _known_name(run, call.name)
+        if name != call.name and not call.executed_by_provider:
+            fixed = replace(call, name=name)
+            if run.listening:
+                repair = Repair("name", call.name, name)
+                run.emit(ArgumentRepaired(run_id=run.run_id, path=run.path, call=fixed, repair=repair))
+            call = fixed
+        calls.append(call)
+    return message if tuple(calls) == message.tool_calls else replace(message, tool_calls=tuple(calls))
+
+
+def tokens_used(run: Run) -> int:
+    """How many tokens the run has used so far."""
+    return 0 if run.usage is None else run.usage.total or 0

@@ -1,0 +1,96 @@
+"""Calls of which nobody knows whether they happened: the intent before the body, and what a dead process leaves.
+
+The outcome rules of design 5 for ``with_key`` and ``never`` are here; those for errors of the body are in ``_attempt``.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never, cast
+
+from ._books import Run
+from ._codec import canonical, from_json
+from ._effects import Offload
+from ._job import Ended, Job, may_have_happened
+from ._keeping import halt, keep
+from ._records import INTENT, PROBED, Answered, Intent, draft
+from .errors import ReplayMismatch, Suspended, ToolExecutionError
+from .tools._tool import Absent, Happened, Outcome, Probe, Tool, Unknown
+
+__all__ = ["begun", "probed", "what_to_do"]
+
+
+async def begun(job: Job) -> Probe:
+    """Whether the body has to be entered: ``Absent`` means that nothing has happened yet, or that repeating is safe.
+
+    The intent is on disk before the body is entered. If it was there already, a process died in the middle.
+    """
+    run, tool, intent = job.run, job.tool, job.run.recorded.intents.get(job.key)
+    arguments = canonical(job.arguments)
+    if intent is None:
+        await keep(run, draft(INTENT, job.key, Intent(job.call, arguments, f"{run.run_id}:{job.same_as}")))
+        return Absent()
+    if intent.arguments != arguments:
+        raise halt(run, ReplayMismatch(
+            f"call {job.key} of run {run.run_id!r} was begun as {tool.name}({intent.arguments}), and would now be "
+            f"{tool.name}({arguments}); the same key must not stand for two calls: resume it with the code of then"
+        ))  # fmt: skip
+    if tool.repeat == "with_key":
+        return Absent()
+    told = run.recorded.resolved.get(job.key)
+    if told is not None:
+        return as_told(tool, told)
+    return await probed(job)
+
+
+def as_told(tool: Tool, told: Answered) -> Probe:
+    """Somebody's word on whether a call happened, with the value that the tool would have returned."""
+    if not told.happened:
+        return Absent()
+    return Happened(None if told.value is None else value_of(tool, told.value))
+
+
+def value_of(tool: Tool | None, data: str) -> object:
+    """A stored value, as itself."""
+    return from_json(data, object) if tool is None else tool.body.values.load(data.encode())
+
+
+async def probed(job: Job) -> Probe:
+    """What the tool's own probe says: did this call happen?"""
+    if job.tool.probe is None:
+        return Unknown()
+    try:
+        answer = await Offload(job.tool.probe, (job.context(), job.arguments))
+    except Exception:
+        answer = Unknown()  # a probe that fails cannot tell, and neither can one that answers something else
+    answer = cast(Probe, answer) if isinstance(answer, Happened | Absent) else Unknown()
+    if job.run.log is not None:
+        happened = None if isinstance(answer, Unknown) else isinstance(answer, Happened)
+        await keep(job.run, draft(PROBED, job.key, Answered(happened)))
+    return answer
+
+
+def what_to_do(job: Job) -> Ended:
+    """How a call ends that a dead process has left, when nobody can tell whether it happened."""
+    run, tool, result = job.run, job.tool, may_have_happened(job.call, "This call")
+    lost = ToolExecutionError(
+        f"the process died while {tool.name!r} was called (call {job.key} of run {run.run_id!r}), and nobody can tell "
+        "whether it happened"
+    )
+    ended = job.ended(Outcome.UNKNOWN, result, lost, lost)
+    if _is_given_up(run) and tool.unknown == "ask":
+        return ended
+    match tool.unknown:
+        case "ask":
+            ended.waits = True
+            ended.failure = Suspended(f"{lost}; agent.resolve({run.run_id + ':' + job.key!r}, …) tells")
+        case "undo":
+            ended.may_undo = True
+        case "dead_letter":
+            ended.is_dead_letter = True
+        case _:
+            assert_never(tool.unknown)
+    return ended
+
+
+def _is_given_up(run: Run) -> bool:
+    return run.given_up or run.recorded.given_up is not None

@@ -1,0 +1,191 @@
+"""What a run writes into its journal, and when: one function for each thing that must not be forgotten. No I/O.
+
+Each awaits ``Keep``, which is answered when the record is safe. A journal that fails halts the run: nothing more is
+done or undone here, and the run can be resumed once that is mended.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from ._books import Run
+from ._codec import to_json
+from ._effects import Keep
+from ._job import Ended
+from ._reading import read
+from ._records import (
+    DEAD_LETTER,
+    DONE,
+    FAILED,
+    GIVEN_UP,
+    IN_DOUBT,
+    MODEL,
+    RUN_ENDED,
+    UNDO_FAILED,
+    UNDONE,
+    CallEnd,
+    Draft,
+    GivenUp,
+    Reply,
+    RunEnd,
+    State,
+    UndoEnd,
+    draft,
+)
+from .errors import Suspended, UserError
+from .messages import ChatResponse, Message, ToolMessage
+from .tools._tool import Outcome, ToolExecution, UndoOutcome
+
+__all__ = [
+    "halt",
+    "keep",
+    "keep_end",
+    "keep_giving_up",
+    "keep_late",
+    "keep_reply",
+    "keep_run_end",
+    "keep_undo_end",
+    "said_now",
+    "spoken",
+]
+
+
+async def keep(run: Run, *drafts: Draft, state: str | None = None) -> None:
+    """Write these records; raises the journal's error, which halts the run."""
+    if run.halted is not None:
+        raise run.halted
+    try:
+        await Keep(drafts, state)
+    except Exception as error:
+        halt(run, error)
+        raise
+
+
+def halt(run: Run, error: BaseException) -> BaseException:
+    """Stop the run where it is: it is not given up, and nothing is undone; gives the error to be raised."""
+    if run.halted is None:
+        run.halted = error
+    return error
+
+
+def spoken(error: BaseException) -> str:
+    """The error in words, for records."""
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+# ---------------------------------------------------------------- replies
+
+
+def said_now(run: Run) -> tuple[str, ...]:
+    """A digest for each message that is new since the last request, each of all messages of the run up to it.
+
+    Instructions, tools and parameters are not part of it: they may improve between versions (design 5).
+    """
+    digests: list[str] = []
+    for message in read(run.messages[run.told :]):
+        run.said = hashlib.sha256(run.said + _heard(message)).digest()
+        digests.append(run.said[:8].hex())
+    run.told = len(run.messages)
+    return tuple(digests)
+
+
+def _heard(message: Message) -> bytes:
+    if isinstance(message, ToolMessage):  # without its attributes, which need not have a JSON form
+        return to_json((message.call_id, message.tool_name, message.contents, message.is_error))
+    return to_json(message)
+
+
+async def keep_reply(run: Run, response: ChatResponse) -> None:
+    """A reply has been paid for: it will never be asked for again."""
+    round_ = run.round
+    assert round_ is not None
+    reply = Reply(response, said_now(run), tuple(round_.order))
+    await keep(run, draft(MODEL, str(round_.number), reply))
+
+
+# ---------------------------------------------------------------- calls
+
+
+async def keep_end(run: Run, execution: ToolExecution[Any], ended: Ended) -> None:
+    """A call has ended: it will never be run again."""
+    if ended.waits:
+        run.pending.append(execution)
+        await keep(run, draft(IN_DOUBT, execution.key, _end(execution, ended, waits=True)))
+    elif not isinstance(ended.failure, Suspended):  # else its intent is what stays, and says that nobody knows
+        drafts = [draft(_KINDS.get(execution.outcome, FAILED), execution.key, _end(execution, ended))]
+        if ended.is_dead_letter:
+            drafts.append(draft(DEAD_LETTER, execution.key, UndoEnd(execution.call.name, spoken_of(ended))))
+        await keep(run, *drafts)
+
+
+_KINDS = {Outcome.DONE: DONE, Outcome.UNKNOWN: IN_DOUBT}
+
+
+def spoken_of(ended: Ended) -> str | None:
+    """What went wrong, in words."""
+    return None if ended.error is None else spoken(ended.error)
+
+
+async def keep_late(run: Run, execution: ToolExecution[Any], ended: Ended) -> None:
+    """A call that had been answered as unknown is done after all; if the run was given up, it has to be undone."""
+    undoes = run.given_up and ended.tool is not None and ended.tool.undo is not None
+    await keep(run, draft(DONE, execution.key, _end(execution, ended)), state=State.UNDOING if undoes else None)
+
+
+def _end(execution: ToolExecution[Any], ended: Ended, *, waits: bool = False) -> CallEnd:
+    result, tool = execution.result, ended.tool
+    value = None if tool is None else tool.body.values.dump(result.value)
+    undoable = execution.outcome is Outcome.DONE or ended.may_undo
+    return CallEnd(
+        execution.call,
+        execution.outcome,
+        result.contents,
+        result.is_error,
+        _storable(result.attributes),
+        None if value is None else value.decode(),
+        execution.started_at,
+        execution.finished_at,
+        ended.same_as,
+        spoken_of(ended),
+        None if ended.failure is None else spoken(ended.failure),
+        undoable and tool is not None and tool.undo is not None,
+        waits,
+    )
+
+
+def _storable(attributes: Any) -> dict[str, Any]:
+    """Attributes are for the application alone: those that have no JSON form do not outlive the process."""
+    try:
+        to_json(attributes)
+        return dict(attributes)
+    except UserError:
+        return {}
+
+
+# ---------------------------------------------------------------- undoing, and the end
+
+
+async def keep_undo_end(run: Run, step: str, tool: str, outcome: UndoOutcome) -> None:
+    """An undo has ended: done, or given up on, which leaves a dead letter."""
+    end = UndoEnd(tool, outcome.error, outcome.finished_at)
+    if outcome.is_undone:
+        await keep(run, draft(UNDONE, step, end))
+    else:
+        await keep(run, draft(UNDO_FAILED, step, end), draft(DEAD_LETTER, step, end))
+
+
+async def keep_giving_up(run: Run, failure: BaseException) -> None:
+    """The run is given up: whoever opens it from now on undoes what it did."""
+    if run.recorded.given_up is None:
+        record = draft(GIVEN_UP, "", GivenUp(run.undo_reason, spoken(failure)))
+        await keep(run, record, state=State.DRAINING)
+
+
+async def keep_run_end(run: Run) -> None:
+    """The run is over: it has its answer, or what it did has been dealt with."""
+    report = run.report()
+    state = State.SUCCEEDED
+    if run.given_up:
+        state = State.STUCK if report.failed_to_undo or report.unknown else State.UNDONE
+    await keep(run, draft(RUN_ENDED, "", RunEnd(state)), state=state)

@@ -1,0 +1,283 @@
+"""Replay: what a run's records say is entered in its books, and the loop goes on from there (design 5). No I/O.
+
+While a run replays, nothing happens outside: no model is asked, no tool and no undo runs, no memory is touched. The
+first step that is not recorded ends that (``go_live``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from ._books import Round, Run
+from ._call import enter, execute
+from ._doubt import as_told, value_of
+from ._effects import UseMemory
+from ._job import Ended
+from ._keeping import halt, keep_run_end, said_now
+from ._ledger import Entry
+from ._reading import read
+from ._records import CallEnd, Reply, State
+from .errors import ReplayMismatch, RunGivenUp
+from .events import ResponseReceived, TextDelta, ToolFinished
+from .messages import ChatRequest, ChatResponse, Message, ToolMessage
+from .tools._tool import Happened, Outcome, ToolExecution, ToolResult
+
+__all__ = ["given_up_again", "go_live", "keep_answer", "recall_calls", "recall_reply", "reclaim", "wake"]
+
+
+def given_up_again(run: Run) -> RunGivenUp:
+    """The error of a run whose records say that it was given up."""
+    given_up = run.recorded.given_up
+    assert given_up is not None
+    return RunGivenUp(f"run {run.run_id!r} was given up because of {given_up.error}")
+
+
+async def go_live(run: Run) -> None:
+    """The next step is not recorded: from here on things happen, unless the run was given up."""
+    if not run.replays:
+        return
+    if run.recorded.given_up is not None:
+        raise given_up_again(run)
+    if run.recorded.is_over:
+        raise _lost(run, "the run has ended, but not all of its steps are there")
+    await wake(run)
+
+
+async def wake(run: Run) -> None:
+    """Nothing more is recorded: bring the books and the memory to where the run stands."""
+    if run.replays:
+        run.replays = False
+        run.listening = run.listening or run.has_listeners
+        settle_late(run)
+        if run.memory is not None:
+            await _bring_up_to_date(run)
+
+
+async def keep_answer(run: Run) -> None:
+    """The run has its answer: write that down, unless it is written."""
+    if run.replays and run.recorded.state == State.SUCCEEDED:
+        settle_late(run)
+        return
+    await go_live(run)
+    await keep_run_end(run)
+
+
+def _lost(run: Run, what: str) -> BaseException:
+    return halt(run, ReplayMismatch(f"the journal of run {run.run_id!r} cannot be right: {what}; nothing was done"))
+
+
+# ---------------------------------------------------------------- replies
+
+
+def recall_reply(run: Run, number: int) -> ChatResponse | None:
+    """The recorded reply to that request, its round made ready; nothing if it is not recorded."""
+    reply = run.recorded.replies.get(number)
+    if reply is None:
+        return None
+    _check_said(run, number, reply)
+    round_ = Round(number)
+    begun = {round_slot(key): _call_of(run, key) for key in run.recorded.calls_of(number)}
+    round_.restore(reply.response.message, reply.slots, begun)
+    run.round = round_
+    if run.streams and reply.response.message.text:
+        run.emit(TextDelta(run_id=run.run_id, path=run.path, text=reply.response.message.text))
+    if run.streams:
+        request = ChatRequest((*run.history, *read(run.messages)), run.request_parameters)
+        event = ResponseReceived(
+            run_id=run.run_id, path=run.path, number=number, request=request, response=reply.response
+        )
+        run.emit(event)
+    return reply.response
+
+
+def round_slot(key: str) -> int:
+    """The slot in a call's key."""
+    return int(key.partition(".")[2])
+
+
+def _call_of(run: Run, key: str) -> Any:
+    intent = run.recorded.intents.get(key)
+    return run.recorded.ends[key].call if intent is None else intent.call
+
+
+def _check_said(run: Run, number: int, reply: Reply) -> None:
+    first = run.told
+    now = said_now(run)
+    if now == reply.said:
+        return
+    same = sum(a == b for a, b in zip(now, reply.said, strict=False))
+    messages = read(run.messages[first:])
+    what = _described(messages[same]) if same < len(messages) else "a message that is not there any more"
+    raise halt(run, ReplayMismatch(
+        f"request {number} of run {run.run_id!r} would differ from the one that was answered: {what} was not there "
+        "then, or was another; nothing was done. Resume it with the code that began it, or start another run"
+    ))  # fmt: skip
+
+
+def _described(message: Message) -> str:
+    what = f"the result of {message.tool_name!r}" if isinstance(message, ToolMessage) else type(message).__name__
+    text = str(getattr(message, "text", "") or "") if not isinstance(message, ToolMessage) else repr(message.contents)
+    return f"{what} ({text[:80]})"
+
+
+# ---------------------------------------------------------------- calls
+
+
+async def recall_calls(run: Run, round_: Round) -> None:
+    """Enter how the round's calls ended, in the order in which they did; go live if one of them is not recorded."""
+    recorded, prefix = run.recorded, f"{round_.number}."
+    for key in [key for key in recorded.ends if key.startswith(prefix)]:
+        _recall(run, round_, round_slot(key), recorded.ends[key])
+    if all(slot in round_.records for slot in round_.calls):
+        return
+    if round_.number + 1 in recorded.replies:
+        missing = [round_.key(slot) for slot in round_.calls if slot not in round_.records]
+        raise _lost(run, f"it has the reply after round {round_.number}, but not how calls {missing} ended")
+    begun = [slot for slot in round_.calls if slot not in round_.records and round_.key(slot) in recorded.intents]
+    if recorded.given_up is None:
+        await go_live(run)
+        for slot in [slot for slot in round_.orphans if slot in begun]:
+            await execute(run, round_, slot)
+        return
+    round_.stopped, round_.why_not_run = True, "the run was given up"
+    if recorded.is_over:
+        round_.started.update(begun)  # unknown for good: its process died, and nobody could tell
+        return
+    await wake(run)
+    for slot in begun:
+        await execute(run, round_, slot)
+
+
+async def reclaim(run: Run, round_: Round) -> None:
+    """Calls that were begun early for a reply that a dead process never got: see how they ended before asking again.
+
+    Those that the new reply asks for too are joined to it; the others are undone, like all that were started early and
+    do not stand in the reply (D-17).
+    """
+    begun: list[int] = []
+    for key in run.recorded.calls_of(round_.number):
+        slot, end = round_slot(key), run.recorded.ends.get(key)
+        round_.reclaimed = True
+        round_.calls[slot] = _call_of(run, key)
+        if end is None:
+            begun.append(slot)
+        else:
+            _recall(run, round_, slot, end)
+    is_given_up = run.recorded.given_up is not None
+    if is_given_up and not run.recorded.is_over:
+        await wake(run)
+    else:
+        round_.started.update(begun)
+        await go_live(run)
+    for slot in begun:
+        await execute(run, round_, slot)
+    if is_given_up:
+        raise given_up_again(run)
+
+
+def _recall(run: Run, round_: Round, slot: int, end: CallEnd) -> None:
+    key = round_.key(slot)
+    execution = ToolExecution(end.call, _result(run, end), key, end.outcome, end.started_at, end.finished_at)
+    enter(run, execution, _ended(run, end, execution))
+    round_.started.add(slot)
+    round_.records[slot] = execution
+    if end.failure is not None:
+        round_.failures[slot] = RunGivenUp(f"run {run.run_id!r} was given up because of {end.failure}")
+        round_.stopped = True
+    if run.streams:
+        run.emit(ToolFinished(run_id=run.run_id, path=run.path, execution=execution, late=False))
+
+
+def _ended(run: Run, end: CallEnd, execution: ToolExecution[Any]) -> Ended:
+    tool = run.settings.tools.get(end.call.name)
+    if end.can_undo and (tool is None or tool.undo is None):
+        raise halt(run, ReplayMismatch(
+            f"call {execution.key} of run {run.run_id!r} was a call of {end.call.name!r}, which had an undo "
+            "then and has none now; resume it with an agent that can undo it"
+        ))  # fmt: skip
+    needs_arguments = tool is not None and (end.can_undo or end.outcome is Outcome.UNKNOWN)
+    arguments = tool.body.decode(end.call.arguments, "salvage")[0] if tool is not None and needs_arguments else None
+    may_undo = end.can_undo and end.outcome is not Outcome.DONE
+    return Ended(end.outcome, execution.result, tool, arguments, same_as=end.same_as, may_undo=may_undo)
+
+
+def _result(run: Run, end: CallEnd) -> ToolResult:
+    value = None if end.value is None else value_of(run.settings.tools.get(end.call.name), end.value)
+    return ToolResult(end.contents, value, end.is_error, end.attributes)
+
+
+def settle_late(run: Run) -> None:
+    """What became known of calls in doubt after the run had gone on without knowing (spec 12.3)."""
+    for key, late in run.recorded.late.items():
+        _settle(run, key, late, _result(run, late))
+    for key, told in run.recorded.resolved.items():
+        end = run.recorded.ends.get(key)
+        tool = None if end is None else run.settings.tools.get(end.call.name)
+        if end is None or tool is None or end.outcome is not Outcome.UNKNOWN:
+            continue
+        answer = as_told(tool, told)
+        if isinstance(answer, Happened):
+            _settle(run, key, end, tool.body.encode(answer.value))
+
+
+def _settle(run: Run, key: str, end: CallEnd, result: ToolResult) -> None:
+    execution = run.finish_late(key, result)
+    tool = run.settings.tools.get(end.call.name)
+    if execution is None or tool is None:
+        return
+    if end.finished_at is not None:
+        execution = replace(execution, finished_at=end.finished_at)
+    if tool.undo is not None:
+        arguments = tool.body.decode(end.call.arguments, "salvage")[0]
+        run.ledger.add(Entry(tool, execution, arguments, run.context(end.call, end.same_as or key)))
+
+
+# ---------------------------------------------------------------- the memory
+
+
+async def _bring_up_to_date(run: Run) -> None:
+    """Add what the memory does not have yet of what this run has said, and correct what it has said otherwise.
+
+    A process may have died between adding messages and writing that down, or the memory may have died with it. The
+    memory itself tells: what it ends with is the latest of this run's messages that it has.
+    """
+    mine: Sequence[Message] = read(run.messages[: run.saved])
+    view = list(await UseMemory(run.memory, "messages"))
+    if run.system is not None and run.system not in view:
+        await UseMemory(run.memory, "add", (run.system,))
+    spoken = [message for message in view if message != run.system]
+    have = _how_many(spoken, mine)
+    if have < len(mine):
+        await UseMemory(run.memory, "add_all", (mine[have:],))
+    corrected = _corrected(view, mine[:have])
+    if corrected != view:
+        rest = [] if have == len(mine) else list(mine[have:])
+        await UseMemory(run.memory, "set", ([*corrected, *rest],))
+
+
+def _how_many(view: Sequence[Message], mine: Sequence[Message]) -> int:
+    """How many of these messages the conversation has, whose older ones may have been evicted."""
+    for have in range(len(mine), 0, -1):
+        overlap = min(have, len(view))
+        if overlap and all(map(_same, view[-overlap:], mine[have - overlap : have])):
+            return have
+    return 0
+
+
+def _same(held: Message, mine: Message) -> bool:
+    if isinstance(held, ToolMessage) and isinstance(mine, ToolMessage):
+        return (held.call_id, held.tool_name) == (mine.call_id, mine.tool_name)  # it may have been corrected since
+    return held == mine
+
+
+def _corrected(view: Sequence[Message], mine: Sequence[Message]) -> list[Message]:
+    result, place = list(view), len(view)
+    for message in reversed(mine):
+        place = next((i for i in range(place - 1, -1, -1) if _same(result[i], message)), -1)
+        if place < 0:
+            break
+        result[place] = message
+    return result

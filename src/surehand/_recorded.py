@@ -1,0 +1,122 @@
+"""What a run's records say together: which steps have been taken, and how they ended. A pure index (design 5).
+
+The loop asks it before it does anything: what is recorded is not done again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from msgspec import Struct
+
+from . import _records
+from ._codec import from_json
+from ._records import (
+    OVER,
+    Answered,
+    CallEnd,
+    GivenUp,
+    Intent,
+    Record,
+    Reply,
+    Started,
+    State,
+    UndoEnd,
+)
+from .tools._tool import Outcome
+
+__all__ = ["NOTHING_RECORDED", "Recorded", "recorded"]
+
+T = TypeVar("T")
+
+
+class Recorded(Struct, frozen=True, eq=False):
+    """The records of one run by what they are about. Calls go by their key, replies by their number.
+
+    ``ends`` tells how calls ended as the run saw it then, in the order in which they did; ``late`` what became known of
+    those in doubt afterwards.
+    """
+
+    state: str = State.RUNNING
+    started: Started | None = None
+    given_up: GivenUp | None = None
+    replies: dict[int, Reply] = {}
+    intents: dict[str, Intent] = {}
+    ends: dict[str, CallEnd] = {}
+    late: dict[str, CallEnd] = {}
+    waiting: dict[str, CallEnd] = {}
+    resolved: dict[str, Answered] = {}
+    steps: dict[str, dict[str, bytes]] = {}
+    begun_undos: set[str] = set()
+    undos: dict[str, UndoEnd] = {}
+
+    @property
+    def is_over(self) -> bool:
+        """Whether everything has been said: nothing more happens in this run by itself."""
+        return self.state in OVER
+
+    def calls_of(self, number: int) -> list[str]:
+        """Keys of the calls of that reply that were begun, in the order in which that was recorded."""
+        prefix = f"{number}."
+        keys = dict.fromkeys([*self.intents, *self.ends])
+        return [key for key in keys if key.startswith(prefix)]
+
+    def unknown(self) -> dict[str, CallEnd | Intent]:
+        """Calls of which nobody can tell whether they happened: in doubt, or begun in a run that does not go on."""
+        doubtful: dict[str, CallEnd | Intent] = {**self.waiting}
+        doubtful |= {key: end for key, end in self.ends.items() if end.outcome is Outcome.UNKNOWN}
+        if self.is_over:
+            doubtful |= {key: intent for key, intent in self.intents.items() if key not in self.ends}
+        settled = {*self.late, *self.resolved}
+        return {key: about for key, about in doubtful.items() if key not in settled and key not in self.undos}
+
+
+NOTHING_RECORDED = Recorded()
+"""For runs that begin, and for runs without a journal. Nobody writes to it."""
+
+
+def recorded(records: Sequence[Record], state: str) -> Recorded:
+    """The index of a run's records; ``state`` is where the journal says that the run stands."""
+    index = Recorded(state, _last(records, _records.RUN_STARTED, Started), _last(records, _records.GIVEN_UP, GivenUp))
+    for record in records:
+        _enter(index, record)
+    return index
+
+
+def _last(records: Sequence[Record], kind: str, type: type[T]) -> T | None:
+    bodies = [record.body for record in records if record.kind == kind]
+    return from_json(bodies[-1], type) if bodies else None
+
+
+def _enter(index: Recorded, record: Record) -> None:
+    step, body = record.step, record.body
+    match record.kind:
+        case _records.MODEL:
+            index.replies[int(step)] = from_json(body, Reply)
+        case _records.INTENT:
+            index.intents[step] = from_json(body, Intent)
+        case _records.DONE | _records.FAILED | _records.IN_DOUBT:
+            _enter_end(index, step, from_json(body, CallEnd))
+        case _records.RESOLVED:
+            index.resolved[step] = from_json(body, Answered)
+        case _records.STEP:
+            key, _, name = step.partition("/")
+            index.steps.setdefault(key, {})[name] = body
+        case _records.UNDO_INTENT:
+            index.begun_undos.add(step)
+        case _records.UNDONE | _records.UNDO_FAILED:
+            index.undos[step] = from_json(body, UndoEnd)
+        case _:
+            pass  # told for people; nothing follows from it
+
+
+def _enter_end(index: Recorded, key: str, end: CallEnd) -> None:
+    if end.waits:
+        index.waiting[key] = end
+        return
+    index.waiting.pop(key, None)
+    if key in index.ends:
+        index.late[key] = end
+    else:
+        index.ends[key] = end

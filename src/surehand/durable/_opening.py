@@ -1,0 +1,129 @@
+"""Opening a run of an agent with a journal: begun if its id is new, gone on with if it is not (design 5).
+
+Two processes never drive one run: whoever is at work on it holds its claim, and lives as long as its owner's lock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Future
+
+from msgspec import Struct
+
+from .._books import Run
+from .._recorded import Recorded, recorded
+from .._records import OVER, RUN_STARTED, Draft, Started, State, draft
+from ..errors import JournalDamaged, JournalError, RunExists, RunInProgress, StaleClaim, UnknownRun, UserError
+from ._journal import Claim, Journal, RunRow
+
+__all__ = ["ClaimedLog", "Opening", "is_free", "started_of"]
+
+
+class ClaimedLog:
+    """The journal as one run sees it. Without a claim the run is over, and can only be told again."""
+
+    def __init__(self, journal: Journal, run_id: str, claim: Claim | None) -> None:
+        self._journal = journal
+        self._run_id = run_id
+        self._claim = claim
+
+    def append(self, drafts: Sequence[Draft], state: str | None = None) -> Future[None]:
+        """Write records of the run, all or none."""
+        if self._claim is None:
+            raise JournalError(f"run {self._run_id!r} is over; nothing more is recorded of it")
+        return self._journal.append(self._claim, drafts, state=state)
+
+    def release(self) -> None:
+        """The run is not driven here any more: it may be resumed."""
+        if self._claim is not None:
+            self._journal.release(self._run_id)
+
+
+class Opening(Struct, frozen=True, eq=False):
+    """How a run is opened. ``is_new``: its id was made for it. ``joins``: whoever is at work on it is waited for."""
+
+    journal: Journal
+    started: Started
+    is_new: bool
+    joins: bool = True
+    take_over: bool = False
+
+    def __call__(self, run: Run) -> None:
+        """Open it: from here on it is driven here, or told again; ``RunInProgress`` if it is driven elsewhere."""
+        row = None if self.is_new else self.journal.row(run.run_id)
+        if row is None:
+            run.log = self._begun(run.run_id)
+            return
+        begun = started_of(self.journal, run.run_id)
+        if begun != self.started:
+            raise UserError(_other_input(run.run_id, begun, self.started))
+        run.log, run.recorded = self._reopened(row)
+        run.replays = True
+        run.has_listeners, run.listening = run.listening, run.streams
+
+    def _begun(self, run_id: str) -> ClaimedLog:
+        journal = self.journal
+        _drive(journal, run_id)
+        try:
+            first = draft(RUN_STARTED, "", self.started)
+            return ClaimedLog(journal, run_id, journal.start(run_id, journal.owner, [first], state=State.RUNNING))
+        except RunExists as error:
+            journal.release(run_id)
+            raise RunInProgress(f"run {run_id!r} has just been begun by somebody else") from error
+        except BaseException:
+            journal.release(run_id)
+            raise
+
+    def _reopened(self, row: RunRow) -> tuple[ClaimedLog, Recorded]:
+        journal, run_id = self.journal, row.run_id
+        if row.state in OVER:
+            return ClaimedLog(journal, run_id, None), recorded(journal.records(run_id), row.state)
+        if not (self.take_over or is_free(journal, row)):
+            raise RunInProgress(
+                f"run {run_id!r} is at work in {row.owner!r}; wait, or take it away with take_over=True"
+            )
+        if not self.take_over:
+            _drive(journal, run_id)
+        try:
+            claim = journal.claim(run_id, journal.owner, epoch=row.epoch)
+            if row.state == State.SUSPENDED:
+                journal.append(claim, (), state=State.RUNNING).result()
+            return ClaimedLog(journal, run_id, claim), recorded(journal.records(run_id), row.state)
+        except StaleClaim as error:
+            journal.release(run_id)
+            raise RunInProgress(f"run {run_id!r} has just been claimed by somebody else") from error
+        except BaseException:
+            journal.release(run_id)
+            raise
+
+
+def _drive(journal: Journal, run_id: str) -> None:
+    if not journal.drive(run_id):
+        raise RunInProgress(f"run {run_id!r} is at work in this process; wait for it, or cancel it")
+
+
+def is_free(journal: Journal, row: RunRow) -> bool:
+    """Whether nobody is at work on that run: it waits, or its process has died, or has stopped working on it."""
+    if row.state == State.SUSPENDED:
+        return not journal.is_driven(row.run_id)
+    if row.owner == journal.owner:
+        return not journal.is_driven(row.run_id)
+    return not journal.is_alive(row.owner)
+
+
+def started_of(journal: Journal, run_id: str) -> Started:
+    """What the caller asked of that run."""
+    if journal.row(run_id) is None:
+        raise UnknownRun(f"there is no run {run_id!r} in this journal")
+    started = recorded(journal.records(run_id), State.RUNNING).started
+    if started is None:
+        raise JournalDamaged(f"run {run_id!r} has no record of its beginning")
+    return started
+
+
+def _other_input(run_id: str, then: Started, now: Started) -> str:
+    names = [name for name in Started.__struct_fields__ if getattr(then, name) != getattr(now, name)]
+    return (
+        f"run_id={run_id!r} is the id of a run that was begun with another {' and '.join(names)}; the same id must not "
+        "stand for two runs: give another one"
+    )

@@ -1,0 +1,93 @@
+"""Calls of which nobody knows whether they happened, and somebody's word on them (design 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from .._codec import require_json, to_json
+from .._recorded import Recorded, recorded
+from .._records import IN_DOUBT, RESOLVED, Answered, CallEnd, Intent, State, draft
+from ..errors import RunInProgress, UnknownRun, UserError
+from ..messages import ToolCall
+from ..tools._tool import Absent, Happened, Tool
+from ._journal import Journal, RunRow
+from ._opening import is_free
+
+__all__ = ["UnknownCall", "resolve", "unknown_calls"]
+
+
+class UnknownCall(Struct, frozen=True):
+    """A call of which nobody knows whether it happened.
+
+    ``key`` is its idempotency key: ask the service behind the tool for it, and tell ``agent.resolve(key, …)``.
+    ``waits``: its run goes on as soon as somebody has told and it is resumed. ``state`` is the run's.
+    """
+
+    key: str
+    run_id: str
+    call: ToolCall
+    state: str
+    waits: bool
+
+
+def unknown_calls(journal: Journal) -> list[UnknownCall]:
+    """All of them, oldest run first."""
+    doubtful = {*journal.having(IN_DOUBT), *(row.run_id for row in journal.rows({State.UNDONE, State.STUCK}))}
+    return [
+        UnknownCall(f"{row.run_id}:{step}", row.run_id, about.call, row.state, step in known.waiting)
+        for row in journal.rows()
+        if row.run_id in doubtful
+        for known in [_recorded(journal, row)]
+        for step, about in known.unknown().items()
+    ]
+
+
+def resolve(journal: Journal, tools: Mapping[str, Tool], key: str, answer: Happened[Any] | Absent) -> None:
+    """Write down whether that call happened. The run has to be resumed then, if it waits or was given up.
+
+    Raises ``UserError`` for a call that is not unknown, ``RunInProgress`` while its run is at work.
+    """
+    if not isinstance(answer, Happened | Absent):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise UserError(f"resolve({key!r}, {answer!r}): expected Happened(value) or Absent()")
+    run_id, _, step = key.rpartition(":")
+    row = journal.row(run_id)
+    if row is None:
+        raise UnknownRun(f"resolve({key!r}): there is no run {run_id!r} in this journal; agent.unknowns() has the keys")
+    known = _recorded(journal, row)
+    about = known.unknown().get(step)
+    if about is None:
+        raise UserError(f"resolve({key!r}): that call is not unknown; agent.unknowns() tells which are")
+    if row.state not in (State.SUCCEEDED, State.UNDONE, State.STUCK) and not is_free(journal, row):
+        raise RunInProgress(f"resolve({key!r}): run {run_id!r} is at work; tell once it has ended or waits")
+    told = Answered(isinstance(answer, Happened), _stored(tools, about, key, answer))
+    claim = journal.claim(run_id, "", epoch=row.epoch)  # nobody's: whoever recovers runs goes on with it
+    journal.append(claim, [draft(RESOLVED, step, told)], state=_next_state(row.state)).result()
+
+
+def _recorded(journal: Journal, row: RunRow) -> Recorded:
+    return recorded(journal.records(row.run_id), row.state)
+
+
+def _stored(tools: Mapping[str, Tool], about: CallEnd | Intent, key: str, answer: Happened[Any] | Absent) -> str | None:
+    if isinstance(answer, Absent):
+        return None
+    tool = tools.get(about.call.name)
+    if tool is None:
+        require_json(answer.value)
+        return to_json(answer.value).decode()
+    data = tool.body.values.dump(answer.value)
+    if data is None:
+        raise UserError(
+            f"resolve({key!r}, {answer!r}): the value cannot be stored; give what {about.call.name!r} returns"
+        )
+    return data.decode()
+
+
+def _next_state(state: str) -> str:
+    if state == State.SUSPENDED:
+        return State.RUNNING
+    # What a given-up run turns out to have done has to be undone.
+    return State.UNDOING if state in (State.UNDONE, State.STUCK) else state
