@@ -151,7 +151,6 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "relax_tool_choice": (bool,),
     "cancel": (CancelToken, type(None)),
     "parameters": (Parameters, Mapping),
-    "journal": (str, os.PathLike, Journal, type(None)),
 }
 _CHOICES: dict[str, tuple[str, ...]] = {
     "early_start": ("safe", "all", "off"),
@@ -219,6 +218,8 @@ def _complaint(name: str, value: Any) -> str | None:
     if name == "on_error" and not isinstance(value, ErrorPolicy):
         expected = misfit(value, "error", "context")
         return None if expected is None else f"an ErrorPolicy, or {expected}"
+    if name == "journal" and value is not None and not _is_journal(value):
+        return "a path, SQLiteJournal(…), MemoryJournal() or None"
     if name == "memory" and value is not None and not is_memory(value):
         expected = misfit(value, "memory_id", may_be_async=False)
         return None if expected is None else f"a ChatMemory, or {expected}"
@@ -249,6 +250,12 @@ def _is_run_id(value: object) -> bool:
 def is_memory(value: object) -> bool:
     """Whether it is a conversation's memory, and not a class of them, which is a function that makes one."""
     return isinstance(value, ChatMemory) and not isinstance(value, type)
+
+
+def _is_journal(value: object) -> bool:
+    # By what it can do, looked up on its class: an instance would take its lock when it is asked for its owner.
+    is_one = all(hasattr(type(value), name) for name in ("owner", "start", "claim", "append", "records"))
+    return isinstance(value, str | os.PathLike) or is_one
 
 
 def _is_seconds(value: Any, *, may_be_none: bool) -> bool:
