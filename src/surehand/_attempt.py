@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from ._books import Run
 from ._checks import is_awaitable
 from ._codec import canonical
-from ._doubt import begun, probed, what_to_do
+from ._doubt import begun, not_begun_again, probed, what_to_do
 from ._effects import Await, RunBody, StreamBody, Thrown, told, unwrapped
 from ._job import Ended, Interrupted, Job, gave_up, may_have_happened
 from ._keeping import keep_late
@@ -130,8 +130,9 @@ async def _attempts(job: Job) -> Ended:
         answer = await begun(job)
         if isinstance(answer, Happened):
             return _done(job, answer.value)
-        if isinstance(answer, Unknown):
-            return what_to_do(job)
+        ended = what_to_do(job) if isinstance(answer, Unknown) else not_begun_again(job)
+        if ended is not None:
+            return ended
     while True:
         job.attempt, context = attempt, None
         if tool.body.wants_context:
@@ -288,7 +289,10 @@ async def _late_finish(job: Job, value: Any, error: BaseException | None) -> Non
     if execution is None:
         return
     if run.log is not None:
-        await keep_late(run, execution, ended)
+        try:
+            await keep_late(run, execution, ended)
+        except Exception:
+            return  # the run has halted, and the call stays unknown there: whoever resumes it settles that
     run.unknown_calls.pop((job.tool.name, canonical(job.arguments)), None)
     if job.tool.undo is not None:
         entry = Entry(job.tool, execution, job.arguments, job.context())

@@ -14,9 +14,9 @@ from ._job import Ended, Job, may_have_happened
 from ._keeping import halt, keep
 from ._records import INTENT, PROBED, Answered, Intent, draft
 from .errors import ReplayMismatch, Suspended, ToolExecutionError
-from .tools._tool import Absent, Happened, Outcome, Probe, Tool, Unknown
+from .tools._tool import Absent, Happened, Outcome, Probe, Tool, ToolResult, Unknown
 
-__all__ = ["begun", "probed", "what_to_do"]
+__all__ = ["begun", "not_begun_again", "probed", "what_to_do"]
 
 
 async def begun(job: Job) -> Probe:
@@ -34,12 +34,10 @@ async def begun(job: Job) -> Probe:
             f"call {job.key} of run {run.run_id!r} was begun as {tool.name}({intent.arguments}), and would now be "
             f"{tool.name}({arguments}); the same key must not stand for two calls: resume it with the code of then"
         ))  # fmt: skip
-    if tool.repeat == "with_key":
+    if tool.repeat == "with_key" and (tool.undo is not None or not is_given_up(run)):
         return Absent()
     told = run.recorded.resolved.get(job.key)
-    if told is not None:
-        return as_told(tool, told)
-    return await probed(job)
+    return await probed(job) if told is None else as_told(tool, told)
 
 
 def as_told(tool: Tool, told: Answered) -> Probe:
@@ -51,6 +49,8 @@ def as_told(tool: Tool, told: Answered) -> Probe:
 
 def value_of(tool: Tool | None, data: str) -> object:
     """A stored value, as itself."""
+    if data == "null":
+        return None
     return from_json(data, object) if tool is None else tool.body.values.load(data.encode())
 
 
@@ -77,7 +77,7 @@ def what_to_do(job: Job) -> Ended:
         "whether it happened"
     )
     ended = job.ended(Outcome.UNKNOWN, result, lost, lost)
-    if _is_given_up(run) and tool.unknown == "ask":
+    if is_given_up(run) and tool.unknown == "ask":
         return ended
     match tool.unknown:
         case "ask":
@@ -92,5 +92,14 @@ def what_to_do(job: Job) -> Ended:
     return ended
 
 
-def _is_given_up(run: Run) -> bool:
+def not_begun_again(job: Job) -> Ended | None:
+    """How a call ends that did not happen before its process died, if its run has been given up since."""
+    was_begun = job.key in job.run.recorded.intents
+    if not (was_begun and is_given_up(job.run)) or (job.tool.repeat == "with_key" and job.tool.undo is not None):
+        return None
+    return job.ended(Outcome.NOT_RUN, ToolResult.error(f"This call of {job.call.name!r} did not happen."))
+
+
+def is_given_up(run: Run) -> bool:
+    """Whether the run is given up, here or by the process that died."""
     return run.given_up or run.recorded.given_up is not None

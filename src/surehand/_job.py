@@ -24,9 +24,16 @@ def steps_of(run: Run, key: str) -> CallSteps:
         return CallSteps()
 
     def write(name: str, data: bytes) -> Any:
-        return log.append([Draft(STEP, f"{key}/{name}", data, once=True)])
+        future = log.append([Draft(STEP, f"{key}/{name}", data, once=True)])
+        future.add_done_callback(partial(_halt_if_failed, run))
+        return future
 
     return LoggedSteps(run.recorded.steps.get(key, {}), write)
+
+
+def _halt_if_failed(run: Run, written: Any) -> None:
+    # The body hears of it too, but what it makes of that is no failure of the tool.
+    run.halted = run.halted or written.exception()
 
 
 class Interrupted(BaseException):

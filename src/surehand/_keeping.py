@@ -133,9 +133,12 @@ async def keep_late(run: Run, execution: ToolExecution[Any], ended: Ended) -> No
     await keep(run, draft(DONE, execution.key, _end(execution, ended)), state=State.UNDOING if undoes else None)
 
 
+_NULL = b"null"  # of whatever type: no result at all is no value of the tool's
+
+
 def _end(execution: ToolExecution[Any], ended: Ended, *, waits: bool = False) -> CallEnd:
     result, tool = execution.result, ended.tool
-    value = None if tool is None else tool.body.values.dump(result.value)
+    value = _NULL if result.value is None else None if tool is None else tool.body.values.dump(result.value)
     undoable = execution.outcome is Outcome.DONE or ended.may_undo
     return CallEnd(
         execution.call,

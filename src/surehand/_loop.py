@@ -299,6 +299,8 @@ async def _drop_orphans(run: Run, round_: Round) -> None:
 
 async def _settle_orphans(run: Run, round_: Round) -> None:
     """The reply asks for nothing, but calls of it were started early: wait for them and take their effects back."""
+    if run.replays:
+        await recall_calls(run, round_)
     await RunTools(round_, partial(execute, run, round_))
     await _drop_orphans(run, round_)
     failure = round_.first_failure

@@ -6,24 +6,24 @@ first step that is not recorded ends that (``go_live``).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from msgspec.structs import replace
 
 from ._books import Round, Run
 from ._call import enter, execute
+from ._catching_up import bring_up_to_date
+from ._codec import canonical
 from ._doubt import as_told, value_of
-from ._effects import UseMemory
 from ._job import Ended
 from ._keeping import halt, keep_run_end, said_now
 from ._ledger import Entry
 from ._reading import read
 from ._records import CallEnd, Reply, State
-from .errors import ReplayMismatch, RunGivenUp
-from .events import ResponseReceived, TextDelta, ToolFinished
-from .messages import ChatRequest, ChatResponse, Message, ToolMessage
-from .tools._tool import Happened, Outcome, ToolExecution, ToolResult
+from .errors import ReplayMismatch, RunGivenUp, ToolArgumentsError
+from .events import ResponseReceived, RunStarted, TextDelta, ToolFinished
+from .messages import ChatRequest, ChatResponse, Message, ToolCall, ToolMessage
+from .tools._tool import UNSTORED, Happened, Outcome, Tool, ToolExecution, ToolResult
 
 __all__ = ["given_up_again", "go_live", "keep_answer", "recall_calls", "recall_reply", "reclaim", "wake"]
 
@@ -50,10 +50,12 @@ async def wake(run: Run) -> None:
     """Nothing more is recorded: bring the books and the memory to where the run stands."""
     if run.replays:
         run.replays = False
-        run.listening = run.listening or run.has_listeners
+        if run.has_listeners and not run.listening:
+            run.listening = True
+            run.emit(RunStarted(run_id=run.run_id, path=run.path, memory_id=run.memory_id))
         settle_late(run)
         if run.memory is not None:
-            await _bring_up_to_date(run)
+            await bring_up_to_date(run)
 
 
 async def keep_answer(run: Run) -> None:
@@ -128,18 +130,20 @@ def _described(message: Message) -> str:
 
 async def recall_calls(run: Run, round_: Round) -> None:
     """Enter how the round's calls ended, in the order in which they did; go live if one of them is not recorded."""
-    recorded, prefix = run.recorded, f"{round_.number}."
-    for key in [key for key in recorded.ends if key.startswith(prefix)]:
+    recorded = run.recorded
+    for key in recorded.ends_of(round_.number):
         _recall(run, round_, round_slot(key), recorded.ends[key])
-    if all(slot in round_.records for slot in round_.calls):
+    begun = [slot for slot in round_.calls if slot not in round_.records and round_.key(slot) in recorded.intents]
+    # Of a reply that was cut off, no call begins that had not begun before.
+    missing = begun if round_.stopped else [slot for slot in round_.calls if slot not in round_.records]
+    if not missing:
         return
     if round_.number + 1 in recorded.replies:
-        missing = [round_.key(slot) for slot in round_.calls if slot not in round_.records]
-        raise _lost(run, f"it has the reply after round {round_.number}, but not how calls {missing} ended")
-    begun = [slot for slot in round_.calls if slot not in round_.records and round_.key(slot) in recorded.intents]
+        keys = [round_.key(slot) for slot in missing]
+        raise _lost(run, f"it has the reply after round {round_.number}, but not how calls {keys} ended")
     if recorded.given_up is None:
         await go_live(run)
-        for slot in [slot for slot in round_.orphans if slot in begun]:
+        for slot in begun if round_.stopped else [slot for slot in round_.orphans if slot in begun]:
             await execute(run, round_, slot)
         return
     round_.stopped, round_.why_not_run = True, "the run was given up"
@@ -199,13 +203,31 @@ def _ended(run: Run, end: CallEnd, execution: ToolExecution[Any]) -> Ended:
             "then and has none now; resume it with an agent that can undo it"
         ))  # fmt: skip
     needs_arguments = tool is not None and (end.can_undo or end.outcome is Outcome.UNKNOWN)
-    arguments = tool.body.decode(end.call.arguments, "salvage")[0] if tool is not None and needs_arguments else None
+    arguments = _arguments(run, tool, end.call) if tool is not None and needs_arguments else None
     may_undo = end.can_undo and end.outcome is not Outcome.DONE
     return Ended(end.outcome, execution.result, tool, arguments, same_as=end.same_as, may_undo=may_undo)
 
 
+def _arguments(run: Run, tool: Tool, call: ToolCall) -> dict[str, Any]:
+    try:
+        return tool.body.decode(call.arguments, "salvage")[0]
+    except ToolArgumentsError as error:
+        raise halt(run, ReplayMismatch(
+            f"arguments of {call.name!r} that run {run.run_id!r} called it with do not fit it any more: {error};"
+            " resume it with the code that began it"
+        )) from error  # fmt: skip
+
+
 def _result(run: Run, end: CallEnd) -> ToolResult:
-    value = None if end.value is None else value_of(run.settings.tools.get(end.call.name), end.value)
+    value: Any = UNSTORED
+    if end.value is not None:
+        try:
+            value = value_of(run.settings.tools.get(end.call.name), end.value)
+        except Exception as error:
+            raise halt(run, ReplayMismatch(
+                f"what {end.call.name!r} returned in run {run.run_id!r} cannot be read as what it returns now: {error}"
+                "; resume it with the code that began it"
+            )) from error  # fmt: skip
     return ToolResult(end.contents, value, end.is_error, end.attributes)
 
 
@@ -230,54 +252,7 @@ def _settle(run: Run, key: str, end: CallEnd, result: ToolResult) -> None:
         return
     if end.finished_at is not None:
         execution = replace(execution, finished_at=end.finished_at)
+    arguments = _arguments(run, tool, end.call)
+    run.unknown_calls.pop((tool.name, canonical(arguments)), None)
     if tool.undo is not None:
-        arguments = tool.body.decode(end.call.arguments, "salvage")[0]
         run.ledger.add(Entry(tool, execution, arguments, run.context(end.call, end.same_as or key)))
-
-
-# ---------------------------------------------------------------- the memory
-
-
-async def _bring_up_to_date(run: Run) -> None:
-    """Add what the memory does not have yet of what this run has said, and correct what it has said otherwise.
-
-    A process may have died between adding messages and writing that down, or the memory may have died with it. The
-    memory itself tells: what it ends with is the latest of this run's messages that it has.
-    """
-    mine: Sequence[Message] = read(run.messages[: run.saved])
-    view = list(await UseMemory(run.memory, "messages"))
-    if run.system is not None and run.system not in view:
-        await UseMemory(run.memory, "add", (run.system,))
-    spoken = [message for message in view if message != run.system]
-    have = _how_many(spoken, mine)
-    if have < len(mine):
-        await UseMemory(run.memory, "add_all", (mine[have:],))
-    corrected = _corrected(view, mine[:have])
-    if corrected != view:
-        rest = [] if have == len(mine) else list(mine[have:])
-        await UseMemory(run.memory, "set", ([*corrected, *rest],))
-
-
-def _how_many(view: Sequence[Message], mine: Sequence[Message]) -> int:
-    """How many of these messages the conversation has, whose older ones may have been evicted."""
-    for have in range(len(mine), 0, -1):
-        overlap = min(have, len(view))
-        if overlap and all(map(_same, view[-overlap:], mine[have - overlap : have])):
-            return have
-    return 0
-
-
-def _same(held: Message, mine: Message) -> bool:
-    if isinstance(held, ToolMessage) and isinstance(mine, ToolMessage):
-        return (held.call_id, held.tool_name) == (mine.call_id, mine.tool_name)  # it may have been corrected since
-    return held == mine
-
-
-def _corrected(view: Sequence[Message], mine: Sequence[Message]) -> list[Message]:
-    result, place = list(view), len(view)
-    for message in reversed(mine):
-        place = next((i for i in range(place - 1, -1, -1) if _same(result[i], message)), -1)
-        if place < 0:
-            break
-        result[place] = message
-    return result

@@ -50,6 +50,8 @@ class Recorded(Struct, frozen=True, eq=False):
     steps: dict[str, dict[str, bytes]] = {}
     begun_undos: set[str] = set()
     undos: dict[str, UndoEnd] = {}
+    begun: dict[int, dict[str, None]] = {}
+    ended: dict[int, dict[str, None]] = {}
 
     @property
     def is_over(self) -> bool:
@@ -57,10 +59,12 @@ class Recorded(Struct, frozen=True, eq=False):
         return self.state in OVER
 
     def calls_of(self, number: int) -> list[str]:
-        """Keys of the calls of that reply that were begun, in the order in which that was recorded."""
-        prefix = f"{number}."
-        keys = dict.fromkeys([*self.intents, *self.ends])
-        return [key for key in keys if key.startswith(prefix)]
+        """Keys of the calls of that reply of which anything is recorded, in that order."""
+        return list(self.begun.get(number, ()))
+
+    def ends_of(self, number: int) -> list[str]:
+        """Keys of the calls of that reply that have ended, in the order in which they did."""
+        return list(self.ended.get(number, ()))
 
     def unknown(self) -> dict[str, CallEnd | Intent]:
         """Calls of which nobody can tell whether they happened: in doubt, or begun in a run that does not go on."""
@@ -96,6 +100,7 @@ def _enter(index: Recorded, record: Record) -> None:
             index.replies[int(step)] = from_json(body, Reply)
         case _records.INTENT:
             index.intents[step] = from_json(body, Intent)
+            index.begun.setdefault(round_of(step), {})[step] = None
         case _records.DONE | _records.FAILED | _records.IN_DOUBT:
             _enter_end(index, step, from_json(body, CallEnd))
         case _records.RESOLVED:
@@ -118,5 +123,12 @@ def _enter_end(index: Recorded, key: str, end: CallEnd) -> None:
     index.waiting.pop(key, None)
     if key in index.ends:
         index.late[key] = end
-    else:
-        index.ends[key] = end
+        return
+    index.ends[key] = end
+    index.begun.setdefault(round_of(key), {})[key] = None
+    index.ended.setdefault(round_of(key), {})[key] = None
+
+
+def round_of(key: str) -> int:
+    """The number of the reply that asked for the call with this key."""
+    return int(key.partition(".")[0])

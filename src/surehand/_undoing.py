@@ -12,7 +12,7 @@ from ._ledger import Entry
 from ._records import UNDO_INTENT, State, UndoEnd, draft
 from .events import ToolUndone
 from .policies import UndoPolicy
-from .tools._tool import ToolExecution, UndoOutcome
+from .tools._tool import UNSTORED, ToolExecution, UndoOutcome
 
 __all__ = ["quietly", "step_of", "undo_entry", "undo_late"]
 
@@ -42,6 +42,12 @@ async def undo_entry(run: Run, entry: Entry) -> list[ToolExecution[Any]]:
 async def _undone(run: Run, entry: Entry) -> UndoOutcome:
     """Undo it now, written down before and after; raises nothing but the journal's error."""
     step = step_of(entry)
+    if entry.execution.value is UNSTORED and entry.tool.undo is not None and entry.tool.undo.needs_value:
+        outcome = UndoOutcome(
+            f"what {entry.tool.name!r} returned could not be stored, and its undo needs it", run.now()
+        )
+        await _written(run, keep_undo_end(run, step, entry.tool.name, outcome))
+        return outcome
     if run.log is not None and step not in run.recorded.begun_undos:
         state = State.UNDOING if run.given_up else None
         await _written(run, keep(run, draft(UNDO_INTENT, step, UndoEnd(entry.tool.name)), state=state))

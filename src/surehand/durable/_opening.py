@@ -69,6 +69,8 @@ class Opening(Struct, frozen=True, eq=False):
             return ClaimedLog(journal, run_id, journal.start(run_id, journal.owner, [first], state=State.RUNNING))
         except RunExists as error:
             journal.release(run_id)
+            if self.is_new:
+                raise
             raise RunInProgress(f"run {run_id!r} has just been begun by somebody else") from error
         except BaseException:
             journal.release(run_id)

@@ -164,6 +164,15 @@ class UndoOutcome(Struct, frozen=True):
         return self.error is None
 
 
+class Unstored(enum.Enum):
+    """Stands for what a tool returned in a process that is gone, and that no journal could keep."""
+
+    UNSTORED = "unstored"
+
+
+UNSTORED = Unstored.UNSTORED
+
+
 class ToolExecution(Struct, Generic[T], frozen=True):
     """One call, what it gave, and how it ended (spec 2.4.8).
 
