@@ -1,12 +1,21 @@
-"""One test body in every mode: four ways to run, each with the tools of a round in sequence and side by side."""
+"""One test body in every mode: four ways to run, each with the tools of a round in sequence and side by side.
+
+Each of these also with a journal. A run of such a mode is told again once it has ended: that must say the same and do
+nothing (``play``).
+"""
 
 from __future__ import annotations
 
 import asyncio
+import tempfile
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, TypeVar
+
+import msgspec
 
 from surehand import (
     Agent,
@@ -26,11 +35,14 @@ from surehand import (
     ToolCallDelta,
     ToolExecution,
     ToolMessage,
+    ToolStarted,
     UndoReport,
     report_of,
 )
+from surehand.durable import Journal, MemoryJournal, SQLiteJournal
 from surehand.models import ChatModel
 from surehand.testing import FakeClock, Recorder, ScriptedModel
+from surehand.tools._tool import UNSTORED
 
 T = TypeVar("T")
 
@@ -89,10 +101,14 @@ class Ended:
 
 @dataclass(frozen=True)
 class Mode:
-    """A way to run, and whether the tools of a round run side by side."""
+    """A way to run, whether the tools of a round run side by side, and where runs are recorded, if they are.
+
+    ``journal``: ``"memory"``, ``"sqlite"`` (a file of its own for each run), or nothing.
+    """
 
     way: str
     parallel: bool
+    journal: str = ""
 
     @property
     def is_async(self) -> bool:
@@ -105,7 +121,7 @@ class Mode:
         return self.way in ("stream", "astream")
 
     def __str__(self) -> str:
-        return f"{self.way}-parallel" if self.parallel else self.way
+        return "-".join(filter(None, (self.way, "parallel" if self.parallel else "", self.journal)))
 
     def drive(self, agent: Agent[Any, Any], prompt: Any = "Go", **options: Any) -> Ended:
         """Run the agent to its end."""
@@ -132,10 +148,59 @@ class Mode:
         return Ended(result, error, recorder.events)
 
     def play(self, *replies: Any, prompt: Any = "Go", run: dict[str, Any] | None = None, **options: Any) -> Ended:
-        """Make an agent whose model plays this script, run it, and tell how that ended. The clock stands still."""
-        model = ScriptedModel(replies)
-        ended = self.drive(scripted(model, **options), prompt, **(run or {}))
-        return Ended(ended.result, ended.error, ended.events, tuple(model.requests))
+        """Make an agent whose model plays this script, run it, and tell how that ended. The clock stands still.
+
+        With a journal, undos are tried once, as they are without one; and the run is told again, by an agent whose
+        model cannot be asked: that has to end alike and to leave the journal and the memory as they are.
+        """
+        model, given = ScriptedModel(replies), run or {}
+        with _journal(self.journal) as journal:
+            if journal is not None:
+                options = {"journal": journal, "undo_retries": 0, **options}
+            ended = self.drive(scripted(model, **options), prompt, **given)
+            ended = replace(ended, requests=tuple(model.requests))
+            if journal is not None and journal.row("run-1") is not None:
+                self._tell_again(ended, journal, prompt, given, options)
+        return ended
+
+    def _tell_again(self, ended: Ended, journal: Journal, prompt: Any, given: Any, options: Any) -> None:
+        memory = options.get("memory")
+        history, remembered = journal.records("run-1"), None if memory is None else memory.messages()
+        spent = ScriptedModel(())
+        given = {name: value for name, value in given.items() if name not in ("cancel", "listeners")}
+        agent = scripted(spent, **{**options, "listeners": ()})
+        again = self.drive(agent, prompt, run_id="run-1", **given)
+        lost = {execution.key for execution in again.executions if execution.value is UNSTORED}
+        assert retold(again, lost) == retold(ended, lost)
+        assert (spent.requests, again.of(ToolStarted)) == ([], []), "a run that was told again did something"
+        assert journal.records("run-1") == history
+        assert memory is None or memory.messages() == remembered
+
+
+def retold(ended: Ended, lost: Collection[str] = ()) -> dict[str, Any]:
+    """What must be the same when a run that has ended is told again; ``lost`` names calls whose values have no JSON."""
+    report, result = ended.report, ended.result
+    said: dict[str, Any] = {"messages": report.messages}
+    for name in ("executions", "done", "undone", "failed_to_undo", "unknown", "no_undo", "standing"):
+        said[name] = [_without_value(e) if e.key in lost else e for e in getattr(report, name)]
+    if result is not None:
+        said |= {name: getattr(result, name) for name in ("output", "immediate", "response", "usage", "intermediate")}
+    return said
+
+
+def _without_value(execution: ToolExecution[Any]) -> ToolExecution[Any]:
+    return msgspec.structs.replace(execution, result=msgspec.structs.replace(execution.result, value=UNSTORED))
+
+
+@contextmanager
+def _journal(kind: str) -> Iterator[Journal | None]:
+    if kind != "sqlite":
+        yield MemoryJournal() if kind else None
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        journal = SQLiteJournal(Path(folder) / "runs.db", sync="normal")
+        yield journal
+        journal.close()
 
 
 def _streamed(agent: Agent[Any, Any], prompt: Any, options: Any, taken: list[Event]) -> RunResult[Any]:
@@ -154,6 +219,8 @@ async def _astreamed(agent: Agent[Any, Any], prompt: Any, options: Any, taken: l
 IN_SEQUENCE = [Mode(way, False) for way in WAYS]
 SIDE_BY_SIDE = [Mode(way, True) for way in WAYS]
 ALL_MODES = IN_SEQUENCE + SIDE_BY_SIDE
+RECORDED = [replace(mode, journal="memory") for mode in ALL_MODES]
+IN_A_FILE = [Mode(way, way.startswith("a"), "sqlite") for way in WAYS]
 
 
 def scripted(model: ChatModel, **options: Any) -> Agent[Any, Any]:

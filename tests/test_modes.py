@@ -25,7 +25,7 @@ from surehand import (
 )
 from surehand.testing import call, calls, say
 
-from .modes import IN_SEQUENCE, SIDE_BY_SIDE, Ended, Mode, ask
+from .modes import IN_A_FILE, IN_SEQUENCE, RECORDED, SIDE_BY_SIDE, Ended, Mode, ask
 from .shop import Shop, book, pay
 
 Scenario = Callable[[Mode], Ended]
@@ -203,6 +203,15 @@ def test_equal_inputs_give_equal_outcomes_in_every_mode(play: Scenario, modes: l
 def test_in_sequence_the_events_are_the_same_in_every_mode(play: Scenario) -> None:
     first, *others = [play(mode).names for mode in IN_SEQUENCE]
     assert others == [first] * 3
+
+
+@pytest.mark.parametrize("play", SCENARIOS)
+def test_with_a_journal_everything_is_as_without_one(play: Scenario) -> None:
+    for recorded in (*RECORDED, *IN_A_FILE):
+        plain = Mode(recorded.way, recorded.parallel)
+        ours, theirs = play(recorded), play(plain)
+        assert said(ours) == said(theirs), str(recorded)
+        assert ours.names == theirs.names or recorded.parallel, str(recorded)
 
 
 def test_two_runs_of_the_same_script_are_equal_and_of_another_are_not(mode: Mode) -> None:
