@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections import Counter
+from concurrent.futures import Future, wait
 from pathlib import Path
 from typing import Any
 
 import hypothesis.strategies as st
 from hypothesis import settings
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    consumes,
+    initialize,
+    invariant,
+    rule,
+    run_state_machine_as_test,
+)
+from msgspec.structs import replace
 
-from surehand.durable._journal import Claim, Draft
+from surehand.durable._journal import Claim, Draft, Journal, Record, RunRow
 from surehand.durable._memory import MemoryJournal
 from surehand.durable._sqlite import SQLiteJournal
 from surehand.errors import JournalError, StaleClaim
@@ -29,6 +40,20 @@ DRAFTS = st.lists(
     max_size=3,
 )
 STATES = st.sampled_from(["RUNNING", "SUCCEEDED", None])
+
+
+SURVIVED: Counter[tuple[int, int]] = Counter()
+"""How often so many of so many appends that nobody had waited for were found after a crash."""
+
+
+def contents(journal: Journal) -> list[tuple[RunRow, list[Record]]]:
+    return [(row, journal.records(row.run_id)) for row in journal.rows()]
+
+
+def copy_of(model: MemoryJournal, clock: FakeClock) -> MemoryJournal:
+    copy = MemoryJournal(now=clock)
+    copy._runs = {run_id: replace(run) for run_id, run in model._runs.items()}
+    return copy
 
 
 class Journals(RuleBasedStateMachine):
@@ -74,22 +99,49 @@ class Journals(RuleBasedStateMachine):
             assert self.file.records(claim.run_id) == before
 
     @rule(seconds=st.integers(1, 5))
-    def wait(self, seconds: int) -> None:
+    def time_passes(self, seconds: int) -> None:
         self.clock.advance(seconds)
 
     @rule(before=st.integers(100, 130))
     def prune(self, before: int) -> None:
         self.both(lambda journal: journal.prune(before=before, states={"SUCCEEDED"}))
 
-    @rule()
-    def crash(self) -> None:
-        """What is on disk now, without the log being folded into the file, is what another process finds."""
+    @rule(
+        pending=st.lists(st.tuples(RUNS, DRAFTS, STATES), max_size=4),
+        cut=st.sampled_from([1.0, 0.9, 0.6, 0.3]) | st.floats(0, 1),
+        garbage=st.binary(max_size=40),
+    )
+    def crash(self, pending: list[tuple[str, list[Draft], str | None]], cut: float, garbage: bytes) -> None:
+        """The log ends at any byte after what was acknowledged, and may go on with what was never written."""
+        source = self.file.path
+        acknowledged = Path(f"{source}-wal").stat().st_size
+        possible = self.append_without_waiting(pending)
+        main, log = source.read_bytes(), Path(f"{source}-wal").read_bytes()
+        self.file.close()
         self.crashes += 1
         copy = self.folder / f"{self.crashes}.db"
-        for suffix in ("", "-wal"):
-            shutil.copyfile(f"{self.file.path}{suffix}", f"{copy}{suffix}")
-        self.file.close()
+        copy.write_bytes(main)
+        end = acknowledged + round(cut * (len(log) - acknowledged))
+        Path(f"{copy}-wal").write_bytes(log[:end] + garbage)
         self.file = SQLiteJournal(copy, sync="normal", now=self.clock)
+        said = contents(self.file)
+        (self.model, *_) = [model for model in possible if contents(model) == said]
+        SURVIVED[possible.index(self.model), len(possible) - 1] += 1
+
+    def append_without_waiting(self, pending: list[tuple[str, list[Draft], str | None]]) -> list[MemoryJournal]:
+        """The states in which the journal may be found if its process dies now: after each of these, or none."""
+        possible = [self.model]
+        futures: list[Future[None]] = []
+        for run_id, drafts, state in pending:
+            row = possible[-1].row(run_id)
+            if row is None:
+                continue
+            claim = Claim(run_id, row.owner, row.epoch)
+            futures.append(self.file.append(claim, drafts, state=state))
+            possible.append(copy_of(possible[-1], self.clock))
+            possible[-1].append(claim, drafts, state=state).exception()
+        wait(futures)
+        return possible
 
     @rule(claim=consumes(claims))
     def forget(self, claim: Claim) -> None:
@@ -112,5 +164,12 @@ class Journals(RuleBasedStateMachine):
             shutil.rmtree(self.folder)
 
 
-TestJournals = Journals.TestCase
-TestJournals.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+def test_any_sequence_of_steps_and_crashes_keeps_what_a_journal_promises() -> None:
+    SURVIVED.clear()
+    run_state_machine_as_test(
+        Journals,  # type: ignore[no-untyped-call]
+        settings=settings(max_examples=40, stateful_step_count=25, deadline=None),
+    )
+    lost = sum(times for (found, possible), times in SURVIVED.items() if found < possible)
+    kept = sum(times for (found, possible), times in SURVIVED.items() if found and found == possible)
+    assert (lost > 0, kept > 0) == (True, True), SURVIVED

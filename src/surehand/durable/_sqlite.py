@@ -95,6 +95,9 @@ class SQLiteJournal:
             raise
 
     def _connect(self) -> sqlite3.Connection:
+        if self.path.exists() and not os.access(self.path, os.W_OK):
+            # SQLite would open it to be read, and the connection would stay so when the file may be written again.
+            raise PermissionError("it may not be written")
         connection = sqlite3.connect(self.path, timeout=self._wait, isolation_level=None, check_same_thread=False)
         try:
             connection.execute("PRAGMA journal_mode = WAL")
@@ -210,7 +213,12 @@ class SQLiteJournal:
 
     def _submit(self, job: Callable[[sqlite3.Connection], T]) -> Future[T]:
         with self._lock:  # so that nothing is submitted to a writer that has been closed
-            _, writer = self._opened()
+            try:
+                _, writer = self._opened()
+            except JournalError as error:
+                failed: Future[T] = Future()
+                failed.set_exception(error)
+                return failed
             return writer.submit(job)
 
     # ------------------------------------------------------------ reading
