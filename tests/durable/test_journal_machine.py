@@ -167,7 +167,7 @@ class Journals(RuleBasedStateMachine):
 def test_any_sequence_of_steps_and_crashes_keeps_what_a_journal_promises() -> None:
     SURVIVED.clear()
     run_state_machine_as_test(
-        Journals,  # type: ignore[no-untyped-call]
+        Journals,
         settings=settings(max_examples=40, stateful_step_count=25, deadline=None),
     )
     lost = sum(times for (found, possible), times in SURVIVED.items() if found < possible)
