@@ -11,7 +11,7 @@ from ._call import execute
 from ._checks import checked_call, checked_response, is_awaitable
 from ._effects import Await, CallModel, Core, UseMemory
 from ._keeping import keep_reply
-from ._recalling import recall_reply, reclaim
+from ._recalling import look_again, recall_reply, reclaim
 from .errors import TimeLimitError, UserError
 from .events import ArgumentRepaired, RequestIssued, ResponseReceived
 from .messages import AssistantMessage, ChatRequest, ChatResponse, ToolCall
@@ -25,6 +25,9 @@ async def ask(run: Run) -> ChatResponse:
     number = run.requests_made + 1
     response = None
     if run.replays:
+        response = recall_reply(run, number)
+    while response is None and run.follows and run.recorded.given_up is None:
+        await look_again(run)
         response = recall_reply(run, number)
     if response is None:
         response = await _asked(run, number)

@@ -201,10 +201,11 @@ class Run(Struct, eq=False, kw_only=True):
     started_at: float
     path: str = ""
     opening: Callable[[Run], None] | None = None  # opens its journal, and finds out what is recorded of it
-    joins: bool = False  # whether to wait for whoever is at work on it
     log: RunLog | None = None  # where it is recorded, if it is
     recorded: Recorded = NOTHING_RECORDED  # what its journal said when it was opened here
     replays: bool = False  # whether what comes next may be recorded: nothing happens outside then
+    log_size: int = 0  # how many records there were when it was last looked at, while it follows
+    follows: bool = False  # whether somebody else is at work on it, whose records are told here as they come
     said: bytes = b""  # the digest of the messages so far
     told: int = 0  # how many of the messages that digest covers
     pending: list[ToolExecution[Any]] = []  # calls that wait for somebody's word

@@ -14,7 +14,7 @@ from ._effects import Drain, UseMemory
 from ._keeping import keep, keep_giving_up, keep_run_end
 from ._ledger import Entry
 from ._reading import Unread, read
-from ._recalling import wake
+from ._recalling import look_again, wake
 from ._records import State
 from ._report import PastRun
 from ._undoing import step_of, undo_entry
@@ -30,6 +30,8 @@ _RUN = "__surehand_run__"  # the attribute of an exception that leads to the run
 
 async def give_up(run: Run, failure: BaseException) -> None:
     """End a run without a result: settle what runs, undo what was done, close the memory, say what still stands."""
+    while run.follows and not run.recorded.is_over:
+        await look_again(run)
     if run.replays and run.recorded.state == State.SUCCEEDED:
         attach(run, failure)  # it has succeeded, and was only being told again
         return
@@ -197,8 +199,15 @@ async def undo_all(run: Run, failed_tool: str) -> None:
 
 async def _before_undoing(run: Run, keys: Sequence[str] | None = None) -> None:
     """A run that replays goes on here if one of these calls has not been undone yet."""
-    if run.replays and any(step_of(entry) not in run.recorded.undos for entry in run.ledger.waiting(keys)):
+    while _is_left_to_undo(run, keys) and run.follows:
+        await look_again(run)
+    if _is_left_to_undo(run, keys):
         await wake(run)
+
+
+def _is_left_to_undo(run: Run, keys: Sequence[str] | None) -> bool:
+    undos = run.recorded.undos
+    return run.replays and any(step_of(entry) not in undos for entry in run.ledger.waiting(keys))
 
 
 async def undo_some(run: Run, keys: Sequence[str]) -> None:

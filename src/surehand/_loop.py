@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from ._asking import ask, check_going_on, tokens_used
 from ._books import Round, Run
 from ._call import encode_rest, execute
-from ._effects import Offload, Pause, RunTools, Shielded, UseMemory, told, unwrapped
+from ._effects import Offload, RunTools, Shielded, UseMemory, told, unwrapped
 from ._giveup import attach, book_round, give_up, leave, save, undo_all, undo_some
 from ._job import Interrupted
 from ._keeping import halt
@@ -29,7 +29,6 @@ from .errors import (
     RoundLimitError,
     RunCancelled,
     RunGivenUp,
-    RunInProgress,
     Suspended,
     TokenLimitError,
 )
@@ -44,9 +43,6 @@ from .policies import UndoPolicy, returns_immediately
 from .tools._tool import ReturnBehavior, ToolExecution
 
 __all__ = ["Answer", "abandon", "finished", "run_loop"]
-
-
-_JOIN_EVERY = 0.02  # seconds between two looks at a run that somebody else is at work on
 
 
 class Answer(Struct, frozen=True, eq=False):
@@ -65,6 +61,8 @@ async def run_loop(run: Run) -> Answer:
         return await _rounds(run)
     except BaseException as raised:
         failure = _cause(run, raised)
+        if run.follows:
+            raise failure  # noqa: B904  (whoever is at work on it goes on)
         if run.halted is None and not isinstance(failure, Suspended):
             await Shielded(give_up(run, failure))
         if run.halted is not None or isinstance(failure, Suspended):
@@ -79,18 +77,11 @@ async def run_loop(run: Run) -> Answer:
 
 
 async def _open(run: Run, opening: Callable[[Run], None]) -> None:
-    """Begin the run in its journal, or find it there; wait while somebody else is at work on it."""
-    while True:
-        try:
-            await Offload(opening, (run,))
-            return
-        except RunInProgress as at_work:
-            if not run.joins:
-                raise halt(run, at_work) from at_work.__cause__
-            await Pause(_JOIN_EVERY)
-            run.check_cancelled()
-        except BaseException as raised:
-            raise halt(run, unwrapped(raised))  # noqa: B904  (nothing has begun)
+    """Begin the run in its journal, or find it there."""
+    try:
+        await Offload(opening, (run,))
+    except BaseException as raised:
+        raise halt(run, unwrapped(raised))  # noqa: B904  (nothing has begun)
 
 
 def _raise_stop(run: Run, failure: BaseException) -> NoReturn:
@@ -119,7 +110,7 @@ def _cause(run: Run, raised: BaseException) -> BaseException:
 
 async def abandon(run: Run, failure: BaseException) -> None:
     """Give up a run whose answer came too late to be delivered (spec 11.7.3); one that was told again stands."""
-    if run.halted is None and not run.replays:
+    if run.halted is None and not (run.replays or run.follows):
         await Shielded(give_up(run, failure))
 
 

@@ -15,6 +15,7 @@ from ._call import enter, execute
 from ._catching_up import bring_up_to_date
 from ._codec import canonical
 from ._doubt import as_told, value_of
+from ._effects import Offload, Pause
 from ._job import Ended
 from ._keeping import halt, keep_run_end, said_now
 from ._ledger import Entry
@@ -25,7 +26,7 @@ from .events import ResponseReceived, RunStarted, TextDelta, ToolFinished
 from .messages import ChatRequest, ChatResponse, Message, ToolCall, ToolMessage
 from .tools._tool import UNSTORED, Happened, Outcome, Tool, ToolExecution, ToolResult
 
-__all__ = ["given_up_again", "go_live", "keep_answer", "recall_calls", "recall_reply", "reclaim", "wake"]
+__all__ = ["given_up_again", "go_live", "keep_answer", "look_again", "recall_calls", "recall_reply", "reclaim", "wake"]
 
 
 def given_up_again(run: Run) -> RunGivenUp:
@@ -60,11 +61,24 @@ async def wake(run: Run) -> None:
 
 async def keep_answer(run: Run) -> None:
     """The run has its answer: write that down, unless it is written."""
+    while run.follows and not (run.recorded.is_over or run.recorded.given_up):
+        await look_again(run)
     if run.replays and run.recorded.state == State.SUCCEEDED:
         settle_late(run)
         return
     await go_live(run)
     await keep_run_end(run)
+
+
+async def look_again(run: Run) -> None:
+    """Somebody else is at work on the run: see what has been recorded since; go on with it here if they are gone."""
+    await Pause(_LOOK_EVERY)
+    run.check_cancelled()
+    assert run.opening is not None
+    await Offload(run.opening, (run,))
+
+
+_LOOK_EVERY = 0.02  # seconds
 
 
 def _lost(run: Run, what: str) -> BaseException:
@@ -130,17 +144,12 @@ def _described(message: Message) -> str:
 
 async def recall_calls(run: Run, round_: Round) -> None:
     """Enter how the round's calls ended, in the order in which they did; go live if one of them is not recorded."""
+    while _is_unsettled(run, round_) and run.follows and run.recorded.given_up is None:
+        await look_again(run)
     recorded = run.recorded
-    for key in recorded.ends_of(round_.number):
-        _recall(run, round_, round_slot(key), recorded.ends[key])
     begun = [slot for slot in round_.calls if slot not in round_.records and round_.key(slot) in recorded.intents]
-    # Of a reply that was cut off, no call begins that had not begun before.
-    missing = begun if round_.stopped else [slot for slot in round_.calls if slot not in round_.records]
-    if not missing:
+    if not _is_unsettled(run, round_):
         return
-    if round_.number + 1 in recorded.replies:
-        keys = [round_.key(slot) for slot in missing]
-        raise _lost(run, f"it has the reply after round {round_.number}, but not how calls {keys} ended")
     if recorded.given_up is None:
         await go_live(run)
         for slot in begun if round_.stopped else [slot for slot in round_.orphans if slot in begun]:
@@ -153,6 +162,20 @@ async def recall_calls(run: Run, round_: Round) -> None:
     await wake(run)
     for slot in begun:
         await execute(run, round_, slot)
+
+
+def _is_unsettled(run: Run, round_: Round) -> bool:
+    """Whether a call of the round has no end on record, once those that have are in the books."""
+    recorded = run.recorded
+    for key in recorded.ends_of(round_.number):
+        if round_slot(key) not in round_.records:
+            _recall(run, round_, round_slot(key), recorded.ends[key])
+    missing = [round_.key(slot) for slot in round_.calls if slot not in round_.records]
+    if round_.stopped:  # of a reply that was cut off, no call begins that had not begun before
+        missing = [key for key in missing if key in recorded.intents]
+    if missing and round_.number + 1 in recorded.replies:
+        raise _lost(run, f"it has the reply after round {round_.number}, but not how calls {missing} ended")
+    return bool(missing)
 
 
 async def reclaim(run: Run, round_: Round) -> None:
@@ -184,6 +207,7 @@ async def reclaim(run: Run, round_: Round) -> None:
 
 def _recall(run: Run, round_: Round, slot: int, end: CallEnd) -> None:
     key = round_.key(slot)
+    round_.calls.setdefault(slot, end.call)
     execution = ToolExecution(end.call, _result(run, end), key, end.outcome, end.started_at, end.finished_at)
     enter(run, execution, _ended(run, end, execution))
     round_.started.add(slot)

@@ -236,7 +236,7 @@ class Agent(Generic[DepsT, OutputT]):
         begun = started_of(journal, run_id)
         given: RunOptions = {**options, "run_id": run_id, **asked(begun)}
         run = self._open(begun.prompt, deps, given, is_async=is_async, streams=False)
-        run.opening, run.joins = Opening(journal, begun, is_new=False, take_over=take_over), False
+        run.opening = Opening(journal, begun, is_new=False, joins=False, take_over=take_over)
         return run
 
     # ------------------------------------------------------------ opening a run
@@ -286,7 +286,7 @@ class Agent(Generic[DepsT, OutputT]):
         """Have the run opened in the journal before it begins; raises ``UserError`` for what cannot be recorded."""
         started = beginning(run.messages[0], given)
         run.parameters = Parameters(started.parameters, read_only=True)
-        run.opening, run.joins = Opening(journal, started, is_new=given.run_id is None), True
+        run.opening = Opening(journal, started, is_new=given.run_id is None)
 
     def _parameters_of(self, given: ChatParameters | None) -> ChatParameters:
         if given is None:

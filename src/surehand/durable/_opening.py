@@ -5,18 +5,22 @@ Two processes never drive one run: whoever is at work on it holds its claim, and
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from concurrent.futures import Future
 
 from msgspec import Struct
 
 from .._books import Run
-from .._recorded import Recorded, recorded
+from .._recorded import recorded
 from .._records import OVER, RUN_STARTED, Draft, Started, State, draft
 from ..errors import JournalDamaged, JournalError, RunExists, RunInProgress, StaleClaim, UnknownRun, UserError
 from ._journal import Claim, Journal, RunRow
 
 __all__ = ["ClaimedLog", "Opening", "is_free", "started_of"]
+
+
+_MOMENT = 0.002  # seconds
 
 
 class ClaimedLog:
@@ -49,59 +53,77 @@ class Opening(Struct, frozen=True, eq=False):
     take_over: bool = False
 
     def __call__(self, run: Run) -> None:
-        """Open it: from here on it is driven here, or told again; ``RunInProgress`` if it is driven elsewhere."""
-        row = None if self.is_new else self.journal.row(run.run_id)
-        if row is None:
-            run.log = self._begun(run.run_id)
-            return
-        begun = started_of(self.journal, run.run_id)
-        if begun != self.started:
-            raise UserError(_other_input(run.run_id, begun, self.started))
-        run.log, run.recorded = self._reopened(row)
-        run.replays = True
-        run.has_listeners, run.listening = run.listening, run.streams
+        """Open it: from here on it is driven here, or told again, or followed while somebody else drives it.
 
-    def _begun(self, run_id: str) -> ClaimedLog:
-        journal = self.journal
-        _drive(journal, run_id)
+        Raises ``RunInProgress`` in that case if the run is not to be joined.
+        """
+        while run.log is None and self.joins and not self._is_there(run):
+            if self._begun(run):
+                return
+            time.sleep(_MOMENT)  # somebody else is about to have begun it
+        row = self.journal.row(run.run_id)
+        if row is None:
+            raise UnknownRun(f"run {run.run_id!r} is not in this journal any more: it was pruned")
+        if row.state in OVER:
+            self._tell(run, row)
+        elif self.take_over or is_free(self.journal, row):
+            self._claim(run, row)
+        else:
+            self._follow(run, row)
+
+    def _is_there(self, run: Run) -> bool:
+        if self.is_new or self.journal.row(run.run_id) is None:
+            return False
+        then = started_of(self.journal, run.run_id)
+        if then != self.started:
+            raise UserError(_other_input(run.run_id, then, self.started))
+        return True
+
+    def _begun(self, run: Run) -> bool:
+        """Begin the run; false if somebody else has begun it in this very moment."""
+        journal, run_id = self.journal, run.run_id
+        if not journal.drive(run_id):
+            return False
         try:
             first = draft(RUN_STARTED, "", self.started)
-            return ClaimedLog(journal, run_id, journal.start(run_id, journal.owner, [first], state=State.RUNNING))
-        except RunExists as error:
+            run.log = ClaimedLog(journal, run_id, journal.start(run_id, journal.owner, [first], state=State.RUNNING))
+            return True
+        except BaseException as error:
             journal.release(run_id)
-            if self.is_new:
-                raise
-            raise RunInProgress(f"run {run_id!r} has just been begun by somebody else") from error
-        except BaseException:
-            journal.release(run_id)
+            if isinstance(error, RunExists) and not self.is_new:
+                return False
             raise
 
-    def _reopened(self, row: RunRow) -> tuple[ClaimedLog, Recorded]:
+    def _tell(self, run: Run, row: RunRow, log: ClaimedLog | None = None) -> None:
+        if not run.replays:
+            run.replays = True
+            run.has_listeners, run.listening = run.listening, run.streams
+        run.follows = False
+        run.log = log or ClaimedLog(self.journal, row.run_id, None)
+        run.recorded = recorded(self.journal.records(row.run_id), row.state)
+
+    def _claim(self, run: Run, row: RunRow) -> None:
         journal, run_id = self.journal, row.run_id
-        if row.state in OVER:
-            return ClaimedLog(journal, run_id, None), recorded(journal.records(run_id), row.state)
-        if not (self.take_over or is_free(journal, row)):
-            raise RunInProgress(
-                f"run {run_id!r} is at work in {row.owner!r}; wait, or take it away with take_over=True"
-            )
-        if not self.take_over:
-            _drive(journal, run_id)
+        if not journal.drive(run_id) and not self.take_over:
+            return self._follow(run, row)
         try:
             claim = journal.claim(run_id, journal.owner, epoch=row.epoch)
             if row.state == State.SUSPENDED:
                 journal.append(claim, (), state=State.RUNNING).result()
-            return ClaimedLog(journal, run_id, claim), recorded(journal.records(run_id), row.state)
-        except StaleClaim as error:
+            self._tell(run, row, ClaimedLog(journal, run_id, claim))
+        except BaseException as error:
             journal.release(run_id)
-            raise RunInProgress(f"run {run_id!r} has just been claimed by somebody else") from error
-        except BaseException:
-            journal.release(run_id)
-            raise
+            if not isinstance(error, StaleClaim):
+                raise
+            self._follow(run, row)
 
-
-def _drive(journal: Journal, run_id: str) -> None:
-    if not journal.drive(run_id):
-        raise RunInProgress(f"run {run_id!r} is at work in this process; wait for it, or cancel it")
+    def _follow(self, run: Run, row: RunRow) -> None:
+        if not self.joins:
+            remedy = "wait, or take it away with take_over=True"
+            raise RunInProgress(f"run {row.run_id!r} is at work in {row.owner!r}; {remedy}")
+        if not run.follows or row.count != run.log_size:
+            self._tell(run, row)
+        run.follows, run.log_size = True, row.count
 
 
 def is_free(journal: Journal, row: RunRow) -> bool:
