@@ -262,8 +262,8 @@ class Run(Struct, eq=False, kw_only=True):
                 self.executions[place] = execution
                 self._index[key] = place
 
-    def finish_late(self, key: str, result: ToolResult) -> ToolExecution[Any] | None:
-        """An unknown call turns out to be done; gives it, unless somebody else sees to it. Thread-safe."""
+    def finish_late(self, key: str, result: ToolResult, outcome: Outcome = Outcome.DONE) -> ToolExecution[Any] | None:
+        """An unknown call turns out to have ended so; gives it, unless somebody else sees to it. Thread-safe."""
         with self._lock:
             index = self._index.get(key)
             if index is None:
@@ -272,7 +272,7 @@ class Run(Struct, eq=False, kw_only=True):
             execution = self.executions[index]
             if execution.outcome is Outcome.DONE:
                 return None  # another attempt of the same call has been entered
-            done = replace(execution, outcome=Outcome.DONE, result=result, finished_at=self.now())
+            done = replace(execution, outcome=outcome, result=result, finished_at=self.now())
             self.executions[index] = done
             return done
 

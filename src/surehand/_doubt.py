@@ -14,9 +14,10 @@ from ._job import Ended, Job, may_have_happened
 from ._keeping import halt, keep
 from ._records import INTENT, PROBED, Answered, Intent, draft
 from .errors import ReplayMismatch, Suspended, ToolExecutionError
+from .messages import ToolCall
 from .tools._tool import Absent, Happened, Outcome, Probe, Tool, ToolResult, Unknown
 
-__all__ = ["begun", "not_begun_again", "probed", "what_to_do"]
+__all__ = ["as_told", "begun", "did_not_happen", "not_begun_again", "probed", "what_to_do"]
 
 
 async def begun(job: Job) -> Probe:
@@ -97,7 +98,12 @@ def not_begun_again(job: Job) -> Ended | None:
     was_begun = job.key in job.run.recorded.intents
     if not (was_begun and is_given_up(job.run)) or (job.tool.repeat == "with_key" and job.tool.undo is not None):
         return None
-    return job.ended(Outcome.NOT_RUN, ToolResult.error(f"This call of {job.call.name!r} did not happen."))
+    return job.ended(Outcome.NOT_RUN, did_not_happen(job.call))
+
+
+def did_not_happen(call: ToolCall) -> ToolResult:
+    """What is read of a call once somebody has told that it did not happen."""
+    return ToolResult.error(f"This call of {call.name!r} did not happen.")
 
 
 def is_given_up(run: Run) -> bool:

@@ -14,7 +14,7 @@ from ._books import Round, Run
 from ._call import enter, execute
 from ._catching_up import bring_up_to_date
 from ._codec import canonical
-from ._doubt import as_told, value_of
+from ._doubt import as_told, did_not_happen, value_of
 from ._effects import Offload, Pause
 from ._job import Ended
 from ._keeping import halt, keep_run_end, said_now
@@ -267,6 +267,8 @@ def settle_late(run: Run) -> None:
         answer = as_told(tool, told)
         if isinstance(answer, Happened):
             _settle(run, key, end, tool.body.encode(answer.value))
+        else:
+            run.finish_late(key, did_not_happen(end.call), Outcome.FAILED)
 
 
 def _settle(run: Run, key: str, end: CallEnd, result: ToolResult) -> None:
