@@ -16,6 +16,10 @@ from .._codec import to_json
 from ._demo import run_demo, why_no_runtime
 from ._demo_screen import Screen
 from ._journal import journal_app
+from ._recover import recover, resume
+from ._runs import runs, show
+from ._text import shown
+from ._unknowns import resolve, unknowns
 
 __all__ = ["app", "run"]
 
@@ -29,6 +33,8 @@ app = typer.Typer(
 model_app = typer.Typer(help="The embedded model.", no_args_is_help=True)
 app.add_typer(model_app, name="model")
 app.add_typer(journal_app, name="journal")
+for _command in (runs, show, recover, resume, unknowns, resolve):
+    app.command()(_command)
 
 # How long each action of the demonstration's world takes when a person watches.
 _WATCHABLE = 0.4
@@ -44,7 +50,7 @@ def run(arguments: list[str]) -> int:
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except SurehandError as error:
-        sys.stderr.write(f"surehand: {error}\n")
+        sys.stderr.write(f"surehand: {shown(str(error))}\n")  # it may quote what a model wrote
         return 1
     return 0
 
