@@ -285,6 +285,7 @@ def test_any_memory_works_in_every_mode_and_never_blocks_an_event_loop(mode: Mod
     assert on_main is not mode.is_async
 
 
+@pytest.mark.without_journal("a run is over once its memory is closed")
 def test_a_memory_bound_to_its_thread_is_refused_where_it_would_have_to_leave_it(mode: Mode) -> None:
     memory = Plain()
     memory.offload = False
@@ -311,6 +312,7 @@ def test_each_memory_id_has_a_conversation_of_its_own(mode: Mode) -> None:
     assert [len(request.messages) for request in model.requests] == [1, 1, 3]
 
 
+@pytest.mark.without_journal("a run is over once its memory is closed")
 @pytest.mark.parametrize("kind", [OSError, TimeoutError])
 @pytest.mark.parametrize("operation", ["add", "messages"])
 def test_a_memory_that_fails_gives_the_run_up_with_its_own_error(

@@ -24,7 +24,7 @@ from surehand import (
 )
 from surehand.testing import ScriptedModel, call, say
 
-from .modes import ALL_MODES, IN_SEQUENCE, Ended, Mode, ask, scripted
+from .modes import IN_SEQUENCE, Ended, Mode, ask, scripted
 
 
 def progress_of(ended: Ended) -> list[tuple[str, str | None, Any]]:
@@ -32,7 +32,6 @@ def progress_of(ended: Ended) -> list[tuple[str, str | None, Any]]:
     return [(event.key, event.call.id, event.value) for event in ended.of(ToolProgress)]
 
 
-@pytest.mark.parametrize("mode", ALL_MODES, ids=str)
 def test_str_16_an_async_generator_reports_all_but_the_last_value_which_is_the_result(mode: Mode) -> None:
     closed: list[str] = []
 
@@ -55,7 +54,6 @@ def test_str_16_an_async_generator_reports_all_but_the_last_value_which_is_the_r
     assert names == ["ToolStarted", "ToolProgress", "ToolProgress", "ToolFinished", "ToolExecuted"]
 
 
-@pytest.mark.parametrize("mode", ALL_MODES, ids=str)
 def test_a_generator_reports_all_but_the_last_value_which_is_the_result(mode: Mode) -> None:
     closed: list[str] = []
 
@@ -109,7 +107,6 @@ async def _finish(agent: Any, way: str) -> Any:
     return Ended(result, None, []).results
 
 
-@pytest.mark.parametrize("mode", ALL_MODES, ids=str)
 @pytest.mark.parametrize(
     ("values", "returned", "reported", "result"),
     [
@@ -169,7 +166,6 @@ async def adds(n: int) -> int:
     return n - 1
 
 
-@pytest.mark.parametrize("mode", ALL_MODES, ids=str)
 @pytest.mark.parametrize("inner", [counts_async, counts, adds])
 @pytest.mark.parametrize("wrapper", [plain_wrapper, hidden_wrapper, async_wrapper])
 def test_a_wrapper_that_hides_what_it_wraps_is_seen_through(
@@ -180,7 +176,6 @@ def test_a_wrapper_that_hides_what_it_wraps_is_seen_through(
     assert ended.results == [("work", "2", False)]
 
 
-@pytest.mark.parametrize("mode", ALL_MODES, ids=str)
 def test_an_iterator_that_is_no_generator_is_a_list(mode: Mode) -> None:
     @tool
     def sizes() -> Iterator[int]:
@@ -191,7 +186,6 @@ def test_an_iterator_that_is_no_generator_is_a_list(mode: Mode) -> None:
     assert [execution.value for execution in ended.executions] == [[1, 2, 3]]
 
 
-@pytest.mark.parametrize("mode", ALL_MODES, ids=str)
 @pytest.mark.parametrize("is_async", [True, False])
 def test_a_generator_that_fails_half_way_is_closed_and_its_call_fails(mode: Mode, is_async: bool) -> None:
     closed: list[str] = []
@@ -220,7 +214,6 @@ def test_a_generator_that_fails_half_way_is_closed_and_its_call_fails(mode: Mode
     assert closed == ["closed"]
 
 
-@pytest.mark.parametrize("mode", ALL_MODES, ids=str)
 @pytest.mark.parametrize("is_async", [True, False])
 def test_a_tool_reports_through_its_context_and_each_report_names_its_call(mode: Mode, is_async: bool) -> None:
     def blocking(n: int, ctx: ToolContext) -> str:
@@ -373,7 +366,6 @@ def test_an_undo_gets_the_last_value_of_a_generator(mode: Mode) -> None:
 # ---------------------------------------------------------------- executors, and what hides what
 
 
-@pytest.mark.parametrize("mode", ALL_MODES, ids=str)
 @pytest.mark.parametrize("is_async", [True, False])
 def test_a_generator_as_an_executor_is_one_too(mode: Mode, is_async: bool) -> None:
     def blocking(request: ToolCall, ctx: ToolContext) -> Iterator[str]:
@@ -420,7 +412,6 @@ async def executes(_: ToolCall, __: ToolContext) -> Any:
     return sold_out()
 
 
-@pytest.mark.parametrize("mode", ALL_MODES, ids=str)
 @pytest.mark.parametrize(
     "work",
     [nested, yields_it, says_text, says_nothing_of_it, (ToolSpec("work"), executes)],
@@ -433,7 +424,6 @@ def test_an_awaitable_is_awaited_however_deep_it_is_hidden(mode: Mode, work: Any
     assert [execution.outcome for execution in ended.executions] == [Outcome.FAILED]
 
 
-@pytest.mark.parametrize("mode", ALL_MODES, ids=str)
 def test_a_generator_that_a_function_hides_reports_its_progress(mode: Mode) -> None:
     def work():  # type: ignore[no-untyped-def]
         return counts(3)
@@ -453,7 +443,6 @@ class Proxy:
         raise RuntimeError("working outside of a request")
 
 
-@pytest.mark.parametrize("mode", ALL_MODES, ids=str)
 @pytest.mark.parametrize("is_async", [True, False])
 def test_a_value_that_cannot_be_looked_at_is_done_and_can_be_undone(mode: Mode, is_async: bool) -> None:
     undone: list[Any] = []
@@ -544,7 +533,6 @@ def page_of_async(n: int) -> list[int]:
     return counts_async(n)  # type: ignore[return-value]  # pyright: ignore[reportReturnType]
 
 
-@pytest.mark.parametrize("mode", ALL_MODES, ids=str)
 @pytest.mark.parametrize(("function", "text"), [(page, "[0,1,4]"), (apage, "[0,1,4]"), (page_of_async, "[0,1,2]")])
 def test_a_generator_from_a_function_that_says_it_gives_a_list_is_that_list(
     mode: Mode, function: Callable[..., Any], text: str

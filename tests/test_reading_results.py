@@ -29,7 +29,7 @@ from surehand import (
 from surehand.messages import ImageContent
 from surehand.testing import ScriptedModel, call, say
 
-from .modes import ALL_MODES, IN_SEQUENCE, Mode, ask
+from .modes import IN_SEQUENCE, Mode, ask
 
 IMMEDIATE, IF_LAST = ReturnBehavior.IMMEDIATE, ReturnBehavior.IMMEDIATE_IF_LAST
 NOTE = "\n[Cut here: these are the first 10 of {} characters. Ask for less, or for a smaller part.]"
@@ -38,7 +38,6 @@ NOTE = "\n[Cut here: these are the first 10 of {} characters. Ask for less, or f
 # ---------------------------------------------------------------- at most so much
 
 
-@pytest.mark.parametrize("mode", ALL_MODES, ids=str)
 def test_the_model_reads_the_head_and_the_application_has_the_whole(mode: Mode) -> None:
     @tool
     def read() -> str:
@@ -57,7 +56,6 @@ def test_the_model_reads_the_head_and_the_application_has_the_whole(mode: Mode) 
     assert [execution.value for execution in ended.executions] == ["0123456789" * 3, list(range(10))]
 
 
-@pytest.mark.parametrize("mode", ALL_MODES, ids=str)
 def test_a_tool_can_have_a_bound_of_its_own(mode: Mode) -> None:
     @tool(max_result=30)
     def read() -> str:
@@ -67,7 +65,6 @@ def test_a_tool_can_have_a_bound_of_its_own(mode: Mode) -> None:
     assert ended.results == [("read", "0123456789" * 3, False)]
 
 
-@pytest.mark.parametrize("mode", ALL_MODES, ids=str)
 def test_errors_are_bounded_too(mode: Mode) -> None:
     @tool
     def read() -> str:
@@ -152,7 +149,7 @@ def play(mode: Mode, value: Any, *others: Any, returns: ReturnBehavior = IMMEDIA
     return mode.play(ask(*calls), say("done"), tools=[fetch, other], **options)
 
 
-@pytest.mark.parametrize("mode", ALL_MODES, ids=str)
+@pytest.mark.without_journal("what is recorded is encoded")
 def test_a_tool_that_ends_the_run_is_encoded_when_somebody_asks_and_once(mode: Mode) -> None:
     value = Counted()
     ended = play(mode, value)
@@ -165,7 +162,6 @@ def test_a_tool_that_ends_the_run_is_encoded_when_somebody_asks_and_once(mode: M
     assert value.encoded == 1
 
 
-@pytest.mark.parametrize("mode", ALL_MODES, ids=str)
 @pytest.mark.parametrize("returns", [ReturnBehavior.TO_MODEL, IF_LAST])
 def test_any_other_tool_is_encoded_within_its_call(mode: Mode, returns: ReturnBehavior) -> None:
     value = Counted()
@@ -174,7 +170,6 @@ def test_any_other_tool_is_encoded_within_its_call(mode: Mode, returns: ReturnBe
     assert ended.results == [("fetch", "[1]", False)]
 
 
-@pytest.mark.parametrize("mode", ALL_MODES, ids=str)
 def test_it_is_encoded_when_the_run_goes_on_since_the_model_reads_it(mode: Mode) -> None:
     value = Counted()
     ended = play(mode, value, "other")
@@ -186,7 +181,6 @@ def test_it_is_encoded_when_the_run_goes_on_since_the_model_reads_it(mode: Mode)
     ]
 
 
-@pytest.mark.parametrize("mode", ALL_MODES, ids=str)
 def test_it_is_encoded_when_a_memory_keeps_it(mode: Mode) -> None:
     value, memory = Counted(), MessageWindow(10)
     ended = play(mode, value, memory=memory)
@@ -198,7 +192,6 @@ def test_it_is_encoded_when_a_memory_keeps_it(mode: Mode) -> None:
 SENTENCE = "Tool 'fetch' did run, but its result cannot be shown: Counted cannot be encoded. Do not repeat the call."
 
 
-@pytest.mark.parametrize("mode", ALL_MODES, ids=str)
 @pytest.mark.parametrize("options", [{"memory": MessageWindow}, {}], ids=["memory", "other call"])
 def test_a_value_that_turns_out_not_to_be_encodable_is_the_handlers_affair(mode: Mode, options: Any) -> None:
     given = {name: make(10) for name, make in options.items()}
@@ -229,7 +222,6 @@ def test_a_value_that_turns_out_not_to_be_encodable_is_the_handlers_affair(mode:
     assert given_up.executions[0].outcome is Outcome.DONE
 
 
-@pytest.mark.parametrize("mode", ALL_MODES, ids=str)
 def test_a_lazy_result_of_an_executor_is_asked_for_within_its_call(mode: Mode) -> None:
     asked: list[str] = []
 
@@ -246,7 +238,6 @@ def test_a_lazy_result_of_an_executor_is_asked_for_within_its_call(mode: Mode) -
     assert [type(event.execution.result) for event in ended.of(ToolFinished)] == [ToolResult]
 
 
-@pytest.mark.parametrize("mode", ALL_MODES, ids=str)
 @pytest.mark.parametrize("returns", [ReturnBehavior.TO_MODEL, IMMEDIATE])
 def test_a_long_lazy_result_is_cut_like_any_other(mode: Mode, returns: ReturnBehavior) -> None:
     @tool(max_result=10, returns=returns)
@@ -259,7 +250,7 @@ def test_a_long_lazy_result_is_cut_like_any_other(mode: Mode, returns: ReturnBeh
     assert [execution.outcome for execution in ended.executions] == [Outcome.DONE]
 
 
-@pytest.mark.parametrize("mode", ALL_MODES, ids=str)
+@pytest.mark.without_journal("what is recorded is encoded")
 def test_whoever_reads_a_result_that_cannot_be_encoded_does_not_fail(mode: Mode) -> None:
     read_by_hook: list[str] = []
 
@@ -304,7 +295,6 @@ def test_what_comes_late_is_bounded_too(mode: Mode) -> None:
     assert late == ["0123456789" + NOTE.format(13)]
 
 
-@pytest.mark.parametrize("mode", ALL_MODES, ids=str)
 def test_what_a_handler_says_of_a_value_is_bounded_too(mode: Mode) -> None:
     ended = play(mode, Counted(fails=True), "other", on_error=lambda error, context: "0123456789abc", max_result=10)
     assert ended.results[0] == ("fetch", "0123456789" + NOTE.format(13), True)

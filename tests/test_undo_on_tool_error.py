@@ -116,6 +116,7 @@ def test_a_predicate_says_which_failures_undo(
     assert ("cancel booked seat" in shop.log) is (always or undoes_by_default)
 
 
+@pytest.mark.without_journal("it is asked again when the run is told again")
 def test_the_predicate_is_asked_of_failed_calls_alone(sequential: Mode) -> None:
     asked: list[str] = []
 
