@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import random
 import tempfile
+import threading
 from collections import Counter
 from pathlib import Path
 
@@ -191,11 +192,17 @@ def test_a_record_under_a_number_that_is_taken_is_damage_and_not_a_record_that_m
 
 
 def test_a_check_while_others_write_finds_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "runs.db"
-    with contextlib.closing(SQLiteJournal(path, sync="normal")) as journal:
-        claim = journal.start("r", "me", [], state="RUNNING")
-        for number in range(40):
-            futures = [journal.append(claim, [draft(f"{number}.{at}")]) for at in range(10)]
-            assert journal.check() == []
-            for future in futures:
-                future.result()
+    done = threading.Event()
+    with contextlib.closing(SQLiteJournal(tmp_path / "runs.db", sync="normal")) as journal:
+        claim = journal.start("r", "me", [draft(str(number)) for number in range(200)], state="RUNNING")
+
+        def write() -> None:
+            while not done.is_set():
+                journal.append(claim, [draft("later")]).result()
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        found = [journal.check() for _ in range(100)]
+        done.set()
+        writer.join()
+    assert found == [[]] * 100

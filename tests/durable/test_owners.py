@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import queue
 import signal
 import subprocess
 import sys
@@ -114,22 +116,26 @@ def test_taking_a_lock_removes_the_files_of_processes_that_are_gone_and_no_other
 
 
 def test_those_who_come_while_others_sweep_all_keep_their_locks(journal: Path) -> None:
-    owners = [Owner(journal) for _ in range(16)]
-    barrier = threading.Barrier(17)
+    owners = [Owner(journal) for _ in range(300)]
+    waiting = queue.SimpleQueue[Owner]()
+    for owner in owners:
+        waiting.put(owner)
 
-    def take(owner: Owner) -> None:
-        barrier.wait()
-        assert owner.name
+    def take() -> None:
+        with contextlib.suppress(queue.Empty):
+            while True:
+                assert waiting.get_nowait().name
 
-    threads = [threading.Thread(target=take, args=(owner,)) for owner in owners]
+    def sweep_all() -> None:
+        while not waiting.empty():
+            sweep(journal)
+
+    threads = [threading.Thread(target=action) for action in (take, take, sweep_all, sweep_all)]
     for thread in threads:
         thread.start()
-    barrier.wait()
-    while any(thread.is_alive() for thread in threads):
-        sweep(journal)
     for thread in threads:
         thread.join()
-    assert [is_alive(journal, owner.name) for owner in owners] == [True] * 16
+    assert [is_alive(journal, owner.name) for owner in owners] == [True] * 300
     for owner in owners:
         owner.close()
 
