@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from ._books import Run
 from ._checks import is_awaitable
 from ._codec import canonical
-from ._doubt import begun, not_begun_again, probed, what_to_do
+from ._doubt import begun, no_way_on, not_begun_again, probed, what_to_do
 from ._effects import Await, RunBody, StreamBody, Thrown, told, unwrapped
 from ._job import Ended, Interrupted, Job, gave_up, may_have_happened
 from ._keeping import keep_late
@@ -52,10 +52,14 @@ async def outcome_of(run: Run, call: ToolCall, key: str) -> Ended:
     """How the call ends. Raises what a hook-like function raised before the body was entered."""
     tool = run.settings.tools.get(call.name)
     if tool is None:
+        if key in run.recorded.intents:
+            raise no_way_on(run, call, key, "there is no tool of that name any more")
         return await _unknown_name(run, call)
     try:
         arguments, repairs = tool.body.decode(call.arguments, tool.decoding or run.settings.decoding)
     except ToolArgumentsError as error:
+        if key in run.recorded.intents:
+            raise no_way_on(run, call, key, f"its arguments do not fit any more: {error}") from error
         return await _handled(
             Job(run, tool, call, key, key, {}), Outcome.REJECTED, run.settings.errors.arguments, error
         )

@@ -17,7 +17,7 @@ from .errors import ReplayMismatch, Suspended, ToolExecutionError
 from .messages import ToolCall
 from .tools._tool import Absent, Happened, Outcome, Probe, Tool, ToolResult, Unknown
 
-__all__ = ["as_told", "begun", "did_not_happen", "not_begun_again", "probed", "what_to_do"]
+__all__ = ["as_told", "begun", "did_not_happen", "no_way_on", "not_begun_again", "probed", "what_to_do"]
 
 
 async def begun(job: Job) -> Probe:
@@ -99,6 +99,14 @@ def not_begun_again(job: Job) -> Ended | None:
     if not (was_begun and is_given_up(job.run)) or (job.tool.repeat == "with_key" and job.tool.undo is not None):
         return None
     return job.ended(Outcome.NOT_RUN, did_not_happen(job.call))
+
+
+def no_way_on(run: Run, call: ToolCall, key: str, why: str) -> BaseException:
+    """The error for a call that a dead process had begun and that cannot be made here: it may have happened."""
+    return halt(run, ReplayMismatch(
+        f"call {key} of run {run.run_id!r}, {call.name!r}, was begun, may have happened, and cannot be gone on with: "
+        f"{why}; nothing was done. Resume it with the tools of then"
+    ))  # fmt: skip
 
 
 def did_not_happen(call: ToolCall) -> ToolResult:
