@@ -155,7 +155,7 @@ async def recall_calls(run: Run, round_: Round) -> None:
         for slot in begun if round_.stopped else [slot for slot in round_.orphans if slot in begun]:
             await execute(run, round_, slot)
         return
-    round_.stopped, round_.why_not_run = True, "the run was given up"
+    round_.stopped = True
     if recorded.is_over:
         round_.started.update(begun)  # unknown for good: its process died, and nobody could tell
         return

@@ -112,13 +112,17 @@ class Record(Struct, frozen=True):
 
 
 class Started(Struct, frozen=True, omit_defaults=True):
-    """``RUN_STARTED``: what the caller asked for, which is all that a resumed run is told but ``deps``."""
+    """``RUN_STARTED``: what the caller asked for, which is all that a resumed run is told but ``deps``.
+
+    ``code`` is the version of surehand that began it, for people.
+    """
 
     prompt: UserMessage
     history: tuple[Message, ...] = ()
     memory_id: Any = "default"
     parameters: dict[str, Any] = {}
     chat_parameters: ChatParameters | None = None
+    code: str = ""
 
 
 class Reply(Struct, frozen=True, omit_defaults=True):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any, TypeVar
 
 from msgspec import Struct
@@ -83,10 +85,19 @@ async def arecovered(run_id: str, resumed: Awaitable[RunResult[Any]]) -> Recover
 
 def beginning(prompt: UserMessage, given: RunChoices) -> Started:
     """What the journal keeps of what the caller asked for; raises ``UserError`` for what it cannot keep."""
-    started = Started(prompt, tuple(given.history), given.memory_id, dict(given.parameters), given.chat_parameters)
+    asked = (prompt, tuple(given.history), given.memory_id, dict(given.parameters), given.chat_parameters)
+    started = Started(*asked, code=_code())
     for name in Started.__struct_fields__:
         _check(name, getattr(started, name))
     return from_json(to_json(started), Started)
+
+
+@cache
+def _code() -> str:
+    try:
+        return f"surehand {version('surehand')}"
+    except PackageNotFoundError:
+        return "surehand, from files that are not installed"
 
 
 def asked(started: Started) -> RunOptions:

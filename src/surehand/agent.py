@@ -158,7 +158,7 @@ class Agent(Generic[DepsT, OutputT]):
         run = self._open(prompt, deps, options, is_async=False, streams=True)
         io = Blocking(run, self._model, outbox_size=self._chosen.stream_buffer)
         assert io.outbox is not None
-        run.emit = _both(run.emit, io.outbox.put)
+        run.emit = _streamed(run, io.outbox.put)
         return Stream(run, io)
 
     def astream(
@@ -170,7 +170,7 @@ class Agent(Generic[DepsT, OutputT]):
         def make_io() -> Awaiting:
             io = Awaiting(run, self._model, outbox_size=self._chosen.stream_buffer)
             assert io.outbox is not None
-            run.emit = _both(run.emit, io.outbox.put)
+            run.emit = _streamed(run, io.outbox.put)
             return io
 
         return AsyncStream(run, make_io)
@@ -346,10 +346,13 @@ class Agent(Generic[DepsT, OutputT]):
         await self.aclose()
 
 
-def _both(first: Any, second: Any) -> Any:
+def _streamed(run: Run, put: Callable[[Event], None]) -> Callable[[Event], None]:
+    listen = run.emit
+
     def emit(event: Event) -> None:
-        first(event)
-        second(event)
+        if not run.replays:  # what is only told again, listeners have heard
+            listen(event)
+        put(event)
 
     return emit
 

@@ -75,8 +75,9 @@ class Opening(Struct, frozen=True, eq=False):
         if self.is_new or self.journal.row(run.run_id) is None:
             return False
         then = started_of(self.journal, run.run_id)
-        if then != self.started:
-            raise UserError(_other_input(run.run_id, then, self.started))
+        others = [name for name in _ASKED if getattr(then, name) != getattr(self.started, name)]
+        if others:
+            raise UserError(_other_input(run.run_id, others))
         return True
 
     def _begun(self, run: Run) -> bool:
@@ -145,8 +146,10 @@ def started_of(journal: Journal, run_id: str) -> Started:
     return started
 
 
-def _other_input(run_id: str, then: Started, now: Started) -> str:
-    names = [name for name in Started.__struct_fields__ if getattr(then, name) != getattr(now, name)]
+_ASKED = tuple(name for name in Started.__struct_fields__ if name != "code")
+
+
+def _other_input(run_id: str, names: list[str]) -> str:
     return (
         f"run_id={run_id!r} is the id of a run that was begun with another {' and '.join(names)}; the same id must not "
         "stand for two runs: give another one"

@@ -50,7 +50,7 @@ class FunctionBody:
         self.is_generator = is_generator(function)
         returns = returned_type(signature.returns, is_generator=self.is_generator)
         self.encode: Callable[[Any], ToolResult] = make_encoder(name, returns, lazy=lazy)
-        self.values = ValueCodec(returns)
+        self.values = ValueCodec(MISSING if returns is ToolResult else returns)  # then it is the result's own value
         self.is_async = self.has_async_form = is_async_callable(plain) or isasyncgenfunction(plain)
         self.offload = True  # any function may run on a worker thread
         self.raises_argument_errors = False  # a function that raises one has been entered (spec 9.3)
