@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Sequence
 from concurrent.futures import Future
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 from msgspec import Struct
 
@@ -68,7 +68,6 @@ def chained(previous: bytes, seq: int, epoch: int, draft: Draft) -> bytes:
     return digest.digest()
 
 
-@runtime_checkable
 class Journal(Protocol):
     """Where runs are recorded. Safe to use from many threads; ``append`` is ordered per run.
 
