@@ -16,7 +16,13 @@ from surehand.durable import SQLiteJournal
 
 from .conftest import ENVIRONMENT
 
-READING = (["runs"], ["show", "answered"], ["unknowns"], ["journal", "check"], ["journal", "prune", "--older-than", "0"])
+READING = (
+    ["runs"],
+    ["show", "answered"],
+    ["unknowns"],
+    ["journal", "check"],
+    ["journal", "prune", "--older-than", "0"],
+)
 
 
 def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
