@@ -12,6 +12,7 @@ from msgspec import Struct
 from ._books import Hooks, Settings
 from ._cancel import CancelToken
 from ._checks import is_count, misfit
+from ._codec import clean_text
 from .durable._journal import Journal
 from .errors import UserError, closest_names
 from .events import Listener, Listeners
@@ -244,7 +245,7 @@ def is_whole(value: object) -> bool:
 
 
 def _is_run_id(value: object) -> bool:
-    return isinstance(value, str) and 0 < len(value) <= 200
+    return isinstance(value, str) and 0 < len(value) <= 200 and clean_text(value) == value
 
 
 def is_memory(value: object) -> bool:

@@ -89,8 +89,9 @@ def known(connection: sqlite3.Connection, run_id: str) -> RunRow:
 
 def all_rows(connection: sqlite3.Connection, states: Collection[str] | None) -> list[RunRow]:
     """All runs, or those in these states, oldest first."""
-    found = map(_run_row, connection.execute(f"SELECT {_ROW} FROM run ORDER BY started_at, run_id"))
-    return [row for row in found if states is None or row.state in states]
+    wanted = "" if states is None else f"WHERE state IN ({', '.join('?' * len(states))})"
+    query = f"SELECT {_ROW} FROM run {wanted} ORDER BY started_at, run_id"
+    return [_run_row(row) for row in connection.execute(query, tuple(states or ()))]
 
 
 def runs_having(connection: sqlite3.Connection, kind: str) -> list[str]:
