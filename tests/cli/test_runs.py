@@ -106,7 +106,7 @@ def test_the_story_of_a_run_tells_what_was_asked_what_came_of_it_and_why_it_was_
         "  2.0 pay(euros=95): unknown",
         "      the model reads: This call of 'pay' may have happened; it is not known. Do not repeat it.",
         "      because of OSError: \\x1b[2J[bold]the line is dead[/bold]",
-        "      nobody knows whether it happened. Its key is stuck:2.0: ask the service behind it for this key, and tell:",
+        "      nobody knows whether it happened. Its key is stuck:2.0: ask the service behind it, and tell:",
         "        surehand resolve module:agent stuck:2.0 --happened JSON    (what the tool would have returned)",
         "        surehand resolve module:agent stuck:2.0 --absent",
         "",

@@ -16,7 +16,7 @@ __all__ = ["counts", "fate_of", "story"]
 _OPEN = "begun"
 _FATES = ("done", "undone", "not undone", "failed", "rejected", "denied", "not_run", "unknown", _OPEN)
 _WHAT_TO_DO = (
-    "ask the service behind it for this key, and tell:",
+    "ask the service behind it, and tell:",
     "surehand resolve module:agent {key} --happened JSON    (what the tool would have returned)",
     "surehand resolve module:agent {key} --absent",
 )
@@ -25,7 +25,7 @@ _WHAT_TO_DO = (
 def fate_of(known: Recorded, key: str) -> str:
     """How that call stands, in a word: an outcome, or ``"begun"`` while its end is not known yet."""
     if key in known.late:
-        return known.late[key].outcome.value
+        return str(known.late[key].outcome.value)
     end, told = known.ends.get(key), known.resolved.get(key)
     if end is not None and end.outcome is not Outcome.UNKNOWN:
         return end.outcome.value
