@@ -8,6 +8,7 @@ predicate "always", otherwise ``OFF``; ``concurrent`` is ``parallel=True, early_
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -22,6 +23,7 @@ from surehand import (
     ErrorContext,
     FinishReason,
     Limits,
+    MemoryJournal,
     MessageWindow,
     ResponseDone,
     StreamPiece,
@@ -45,7 +47,13 @@ from .tools import Toolbox
 __all__ = ["Player", "build"]
 
 
-def build(scenario: Scenario, trace: Trace, player: Player, memories: dict[Any, MessageWindow]) -> Agent[Any, Any]:
+def build(
+    scenario: Scenario,
+    trace: Trace,
+    player: Player,
+    memories: dict[Any, MessageWindow],
+    journal: MemoryJournal | None = None,
+) -> Agent[Any, Any]:
     """The agent of a scenario; raises ``UserError`` if it cannot be put together."""
     config = scenario.config
     limits = Limits(consecutive_errors=None)
@@ -70,6 +78,9 @@ def build(scenario: Scenario, trace: Trace, player: Player, memories: dict[Any, 
         before_tool=_before_hook(scenario, trace),
         after_tool=_after_hook(scenario, trace),
         listeners=[trace.listen] if scenario.listeners else [],
+        journal=journal,
+        undo_retries=0,
+        new_id=map("run {:03}".format, itertools.count()).__next__,
     )
 
 

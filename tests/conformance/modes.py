@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from surehand import MessageWindow, UserError
+from surehand import MemoryJournal, MessageWindow, RunGivenUp, UserError
 
 from .live import Player, build, settle
 from .record import Trace, error_of, exception_of, execution_of, message_of, result_of
-from .scenario import Scenario
+from .scenario import Scenario, is_recorded, way_of
 
 __all__ = ["drive", "observe"]
 
@@ -17,17 +17,20 @@ __all__ = ["drive", "observe"]
 def observe(scenario: Scenario, mode: str) -> dict[str, Any]:
     """The trace, the outcomes and the memories of the scenario, run in that mode."""
     trace, memories = Trace(), dict[Any, MessageWindow]()
-    player = Player(scenario, trace)
+    player, way = Player(scenario, trace), way_of(mode)
+    journal = MemoryJournal() if is_recorded(mode) else None
     try:
-        agent = build(scenario, trace, player, memories)
+        agent = build(scenario, trace, player, memories, journal)
     except UserError as error:
         outcomes: list[dict[str, Any]] = [{"stage": "build", "threw": error_of(error)}]
     else:
-        if mode in ("run", "stream"):
-            outcomes = [_blocking(scenario, mode, agent, trace, call) for call in scenario.calls]
+        if way in ("run", "stream"):
+            outcomes = [_blocking(scenario, way, agent, trace, call) for call in scenario.calls]
         else:
-            outcomes = asyncio.run(_all_async(scenario, mode, agent, trace))
+            outcomes = asyncio.run(_all_async(scenario, way, agent, trace))
         settle(scenario)
+        if journal is not None:
+            _tell_again(agent, journal, outcomes)
     observed: dict[str, Any] = {"model_calls": player.requests, "trace": trace.events, "outcomes": outcomes}
     if scenario.window is not None:
         observed["memory_after"] = {
@@ -35,6 +38,29 @@ def observe(scenario: Scenario, mode: str) -> dict[str, Any]:
             for memory_id, memory in memories.items()
         }
     return observed
+
+
+def _tell_again(agent: Any, journal: MemoryJournal, outcomes: list[dict[str, Any]]) -> None:
+    """Let the journal tell every run again: it says the same, and whatever it did besides would show in the trace."""
+    told: list[dict[str, Any]] = []
+    for row in journal.rows():
+        try:
+            told.append(result_of(agent.resume(row.run_id)))
+        except RunGivenUp:
+            assert row.state in ("UNDONE", "STUCK")
+    if any("stream_finished" in outcome for outcome in outcomes):
+        return  # of a stream with callbacks the trace tells everything
+    assert told == [_without_lost(outcome["result"], told) for outcome in outcomes if "result" in outcome]
+
+
+def _without_lost(result: dict[str, Any], told: list[dict[str, Any]]) -> dict[str, Any]:
+    """The result without the values that have no JSON form, which end with the process."""
+    lost = {each["id"] for again in told for each in again["tool_executions"] if each.get("result_object") == _LOST}
+    executions = [{**e, "result_object": _LOST} if e["id"] in lost else e for e in result["tool_executions"]]
+    return {**result, "tool_executions": executions}
+
+
+_LOST = "<Unstored>"
 
 
 async def _all_async(scenario: Scenario, mode: str, agent: Any, trace: Trace) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from .scenario import Scenario
+from .scenario import Scenario, way_of
 
 __all__ = ["PROJECTIONS", "normal", "tokens"]
 
@@ -173,11 +173,11 @@ def normal(scenario: Scenario, observed: Mapping[str, Any], mode: str) -> dict[s
     if messages:
         value = _quoted(value, messages)
     trace = value.pop("trace", [])
-    if scenario.streams and mode in ("stream", "astream"):
+    if scenario.streams and way_of(mode) in ("stream", "astream"):
         callbacks = [event for event in trace if event["ev"].startswith("stream_")]
         trace = [event for event in trace if not event["ev"].startswith("stream_")]
         value["callbacks"] = _settled(scenario, callbacks, {"stream_partial", "stream_intermediate"})
-    starts_early = mode in ("stream", "astream")
+    starts_early = way_of(mode) in ("stream", "astream")
     value["trace"] = _settled(scenario, trace, {"listener:ResponseReceived"} if starts_early else set())
     return value
 

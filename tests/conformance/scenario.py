@@ -13,10 +13,22 @@ from typing import Any
 from .behaviour import BEHAVIOURS
 from .kinds import kind_of, unknown_types
 
-__all__ = ["ALONE", "MODES", "VECTORS", "Scenario", "Vector", "modes_of", "read_vectors", "why_not_judged"]
+__all__ = [
+    "ALONE",
+    "MODES",
+    "VECTORS",
+    "Scenario",
+    "Vector",
+    "is_recorded",
+    "modes_of",
+    "read_vectors",
+    "way_of",
+    "why_not_judged",
+]
 
 VECTORS = Path(__file__).parent / "vectors"
 MODES = ("run", "arun", "stream", "astream")
+_JOURNAL = "+journal"
 
 ALONE = ("coercion", "returns")  # kinds of scenarios about one tool alone
 _ORDER = {"spec": 1, "map": 2}
@@ -117,11 +129,23 @@ def modes_of(scenario: Scenario) -> tuple[str, ...]:
     """The modes in which a scenario is run.
 
     A stream with callbacks is run in both streaming modes. Anything else is run in all four: a run has one trace
-    and one result, whether or not somebody takes its events.
+    and one result, whether or not somebody takes its events. Scenarios of whole runs are run with a journal too
+    (``run+journal``): what is recorded must not change what happens.
     """
     if scenario.kind not in ("service", *ALONE):
         return ("call",)
-    return MODES[2:] if scenario.streams else MODES
+    ways = MODES[2:] if scenario.streams else MODES
+    return ways if scenario.kind in ALONE else (*ways, *(way + _JOURNAL for way in ways))
+
+
+def way_of(mode: str) -> str:
+    """Which of the four ways to run it is, with or without a journal."""
+    return mode.removesuffix(_JOURNAL)
+
+
+def is_recorded(mode: str) -> bool:
+    """Whether its runs have a journal."""
+    return mode.endswith(_JOURNAL)
 
 
 # What a rule looks at -> the group under which such vectors are reported until they can be judged.

@@ -103,7 +103,7 @@ def test_the_command_counts_and_names_what_fails_and_what_waits(
     assert main([str(tmp_path)]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert [line for line in lines if line.startswith("FAILED")] == [
-        f"FAILED bad [{mode}]" for mode in ("run", "arun", "stream", "astream")
+        f"FAILED bad [{way}{journal}]" for journal in ("", "+journal") for way in ("run", "arun", "stream", "astream")
     ]
     assert [line for line in lines if line.startswith("not judged yet")] == ["not judged yet: tool search (1)"]
     assert lines[-1] == "1 passed, 1 failed"
