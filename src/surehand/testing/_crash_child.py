@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -59,14 +60,17 @@ def stage(plan: Plan, case: Case, watch: Watch) -> Stage:
     """Everything that a process needs, made anew."""
     world = case.folder / "world"
     made = the_agent(plan)
-    agent: Any = made if isinstance(made, Agent) else made(world)
-    if not isinstance(agent, Agent):
-        raise UserError(f"{plan.agent!r} gave {agent!r}; expected an Agent, or a function of a folder that makes one")
-    agent = cast("Agent[Any, Any]", agent)
+    agent = _checked(plan, made if isinstance(made, Agent) else made(world))
     journal = _journal_of(agent, case, is_shared=agent is made)
     model = None if plan.scenario.model is None else plan.scenario.model(world)
     deps = None if plan.scenario.deps is None else plan.scenario.deps(world)
     return Stage(plan, world, watched(agent, journal, model, watch), journal, watch, deps)
+
+
+def _checked(plan: Plan, made: Any) -> Agent[Any, Any]:
+    if isinstance(made, Agent):
+        return cast("Agent[Any, Any]", made)
+    raise UserError(f"{plan.agent!r} gave {made!r}; expected an Agent, or a function of a folder that makes one")
 
 
 def _journal_of(agent: Agent[Any, Any], case: Case, *, is_shared: bool) -> Journal:
@@ -129,6 +133,7 @@ def settle(plan: Plan, case: Case, watch: Watch, started: Callable[[], object]) 
     """Recover until nothing is unfinished, then tell what is there."""
     here = stage(plan, case, watch)
     watch.note("began", "recovery")
+    _note_what_is_there(here)
     started()
     failures: list[str] = []
     asked: set[str] = set()
@@ -142,6 +147,15 @@ def settle(plan: Plan, case: Case, watch: Watch, started: Callable[[], object]) 
     else:
         failures.append(f"after {_ATTEMPTS} recoveries these runs are still unfinished: {', '.join(unfinished)}")
     return _facts(here, case, failures)
+
+
+def _note_what_is_there(here: Stage) -> None:
+    # A process may die with a record on disk that nobody has been told of: it counts from now on all the same.
+    with contextlib.suppress(JournalError):  # recovery will come across that, too
+        if here.journal.row(RUN_ID) is not None:
+            for record in here.journal.records(RUN_ID):
+                key = _intent(record).key if record.kind == INTENT else ""
+                here.watch.note("kept", record.kind, step=record.step, key=key)
 
 
 def _recovered(here: Stage) -> list[Recovered]:

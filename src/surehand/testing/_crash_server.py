@@ -25,6 +25,7 @@ from ..errors import UserError
 from ._crash_checks import learned_from, problems_of
 from ._crash_child import run_once, settle, the_agent
 from ._crash_story import story_of
+from ._crash_warm import warm_up
 from ._crash_watch import Watch, notes_of
 from ._crash_world import Case, Kill, Learned, Plan, Verdict
 
@@ -36,6 +37,7 @@ def serve(connection: Connection[Any, Any], plan_data: bytes) -> None:
     try:
         plan: Plan = pickle.loads(plan_data)
         the_agent(plan)
+        warm_up()
     except BaseException:
         connection.send(_broken("the agent and the scenario cannot be loaded", traceback.format_exc()))
         return

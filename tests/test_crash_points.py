@@ -1,0 +1,53 @@
+"""Killed anywhere, an agent comes back: nothing is done twice, nothing is lost, and the report is true (design 5).
+
+``CRASH_KILLS`` in the environment is the number of random kills for each scenario, besides one at every crash point.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+
+from surehand.testing import Scenario, crash_test
+
+from .testing import agents
+from .testing.office import Office, conversation, effects
+
+SCENARIOS = {
+    "run": (agents.traveller, {}),
+    "arun, side by side": (agents.side_by_side, {"mode": "arun"}),
+    "stream, safe calls start early": (agents.side_by_side, {"mode": "stream"}),
+    "stream, all calls start early": (agents.eager, {"mode": "stream"}),
+    "astream, safe calls start early": (agents.traveller, {"mode": "astream"}),
+    "astream, all calls start early": (agents.eager, {"mode": "astream"}),
+    "memory in a file": (
+        agents.remembering,
+        {"mode": "arun", "options": {"memory_id": "ann"}, "memory": conversation},
+    ),
+    "a call that times out once": (agents.patient, {}),
+    "a call that times out once, arun": (agents.patient, {"mode": "arun"}),
+    "given up": (agents.unlucky, {}),
+    "given up, astream": (agents.unlucky, {"mode": "astream"}),
+    "an undo that fails once": (agents.stubborn, {"mode": "arun"}),
+    "an undo that always fails": (agents.stuck, {}),
+    "undone because a tool failed": (agents.cautious, {}),
+    "never, and the probe knows": (agents.payer_with_probe, {}),
+    "never, and nobody knows": (agents.payer, {"mode": "stream"}),
+    "never, and somebody tells": (agents.payer, {"mode": "arun", "answer": agents.word_of_the_office}),
+    "never, undone if nobody knows": (agents.payer_who_undoes, {}),
+    "never, a dead letter if nobody knows": (agents.payer_who_reports, {"mode": "arun"}),
+    "steps of a call": (agents.mover, {}),
+}
+THOROUGH = ("run", "astream, all calls start early", "given up")
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_a_scenario_survives_every_crash(name: str) -> None:
+    agent, options = SCENARIOS[name]
+    given: dict[str, Any] = {"prompt": "Go", "deps": Office, "effects": effects, "name": name, **options}
+    kills = int(os.environ.get("CRASH_KILLS", 20 if name in THOROUGH else 5))
+    report = crash_test(agent, Scenario(**given), kills=kills)
+    assert report.killed >= len(report.points) - 2, report  # where calls overlap, a moment may not come again
+    print(report)

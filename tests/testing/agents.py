@@ -1,0 +1,205 @@
+"""Agents with everything that a crash can meet: each is made for the folder in which its world is."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+from typing import Any
+
+from surehand import Absent, Agent, Happened, MessageWindow, ToolError, UndoPolicy, Unknown, UnknownCall, tool, undoes
+from surehand.testing import call, calls, say
+
+from .office import Context, FileStore, Office, book, look, replies
+
+
+def booking(*what: str) -> Any:
+    return calls(*(call("book", {"what": one}) for one in what))
+
+
+def traveller(folder: Path, **options: Any) -> Agent[Any, Any]:
+    """Books two things and looks at each, then answers; everything works."""
+    looks = calls(call("look", {"what": "a"}), call("book", {"what": "c"}), call("look", {"what": "b"}))
+    return Agent(replies(booking("a", "b"), looks, say("Booked.")), tools=[book, look], **options)
+
+
+def side_by_side(folder: Path) -> Agent[Any, Any]:
+    return traveller(folder, parallel=True)
+
+
+def eager(folder: Path) -> Agent[Any, Any]:
+    """Starts every call while the reply is still being read."""
+    return traveller(folder, parallel=True, early_start="all")
+
+
+def remembering(folder: Path) -> Agent[Any, Any]:
+    """Keeps its conversations in files."""
+    store = FileStore(folder)
+    return traveller(folder, instructions="Be brief.", memory=lambda id: MessageWindow(50, id=id, store=store))
+
+
+# ---------------------------------------------------------------- timeouts
+
+
+@tool(repeat="with_key", timeout=0.05, retries=1)
+def slow_once(ctx: Context) -> str:
+    """Takes too long the first time, after it has done what it should."""
+    ctx.deps.do(ctx.idempotency_key)
+    if ctx.deps.count("slow") == 1:
+        time.sleep(0.1)
+    return "there at last"
+
+
+def patient(folder: Path) -> Agent[Any, Any]:
+    return Agent(replies(calls(call("slow_once")), booking("a"), say("Done.")), tools=[slow_once, book])
+
+
+# ---------------------------------------------------------------- runs that are given up
+
+
+@tool
+def fail() -> str:
+    """Raises what is no ToolError, so the run is given up."""
+    raise OSError("the line is dead")
+
+
+def unlucky(folder: Path) -> Agent[Any, Any]:
+    """Books two things, then fails: both are undone."""
+    return Agent(replies(booking("a", "b"), calls(call("fail"))), tools=[book, fail])
+
+
+@tool(repeat="with_key")
+def rent(what: str, ctx: Context) -> str:
+    """Rent something; the first attempt to give it back fails, after it has come about."""
+    ctx.deps.do(ctx.idempotency_key)
+    return what
+
+
+@undoes(rent)
+async def give_back(what: str, ctx: Context) -> None:
+    await asyncio.sleep(0)
+    ctx.deps.do(ctx.idempotency_key, "undone")
+    if ctx.deps.count("attempts to give back") == 1:
+        raise OSError("no answer")
+
+
+def stubborn(folder: Path) -> Agent[Any, Any]:
+    script = replies(calls(call("rent", {"what": "a"}), call("book", {"what": "b"})), calls(call("fail")))
+    return Agent(script, tools=[rent, book, fail])
+
+
+@tool(repeat="with_key")
+def sign(what: str, ctx: Context) -> str:
+    """Sign something, which can never be taken back although it should."""
+    ctx.deps.do(ctx.idempotency_key)
+    return what
+
+
+@undoes(sign)
+def revoke(what: str) -> None:
+    raise OSError("nobody is there")
+
+
+def stuck(folder: Path) -> Agent[Any, Any]:
+    """What it signed stands when it is given up: a dead letter."""
+    script = replies(calls(call("sign", {"what": "a"}), call("book", {"what": "b"})), calls(call("fail")))
+    return Agent(script, tools=[sign, book, fail], undo_retries=0)
+
+
+@tool
+def refuse() -> str:
+    """Says that nothing happened."""
+    raise ToolError("sold out")
+
+
+def cautious(folder: Path) -> Agent[Any, Any]:
+    """Undoes what was done when a tool fails, and goes on."""
+    script = replies(booking("a", "b"), calls(call("refuse")), booking("c"), say("Only one."))
+    return Agent(script, tools=[book, refuse], undo=UndoPolicy.ON_TOOL_ERROR)
+
+
+# ---------------------------------------------------------------- calls of which nobody knows
+
+
+def _paid(amount: int, ctx: Context) -> str:
+    ctx.deps.do_again(ctx.idempotency_key)
+    return f"paid {amount}"
+
+
+def asks_the_office(amount: int, ctx: Context) -> Happened[str] | Absent:
+    """The office knows."""
+    return Happened(f"paid {amount}") if (ctx.idempotency_key, "done") in ctx.deps.all() else Absent()
+
+
+def cannot_tell(amount: int, ctx: Context) -> Unknown:
+    return Unknown()
+
+
+@tool(probe=asks_the_office)
+def pay_probed(amount: int, ctx: Context) -> str:
+    """Pay, and be able to say whether that was done."""
+    return _paid(amount, ctx)
+
+
+@tool(probe=cannot_tell)
+def pay(amount: int, ctx: Context) -> str:
+    """Pay; nobody can say afterwards."""
+    return _paid(amount, ctx)
+
+
+@tool(unknown="undo")
+def pay_back(amount: int, ctx: Context) -> str:
+    """Pay; it can be taken back by its arguments, whether it was done or not."""
+    return _paid(amount, ctx)
+
+
+@undoes(pay_back)
+def take_back(amount: int, ctx: Context) -> None:
+    if (ctx.idempotency_key, "done") in ctx.deps.all():
+        ctx.deps.do(ctx.idempotency_key, "undone")
+
+
+@tool(unknown="dead_letter")
+def pay_for_good(amount: int, ctx: Context) -> str:
+    """Pay; if nobody knows, a person has to see to it."""
+    return _paid(amount, ctx)
+
+
+def _payer(pays: Any) -> Agent[Any, Any]:
+    name = pays.__name__
+    return Agent(replies(booking("a"), calls(call(name, {"amount": 1})), say("Paid.")), tools=[book, pays])
+
+
+def payer_with_probe(folder: Path) -> Agent[Any, Any]:
+    return _payer(pay_probed)
+
+
+def payer(folder: Path) -> Agent[Any, Any]:
+    return _payer(pay)
+
+
+def payer_who_undoes(folder: Path) -> Agent[Any, Any]:
+    return _payer(pay_back)
+
+
+def payer_who_reports(folder: Path) -> Agent[Any, Any]:
+    return _payer(pay_for_good)
+
+
+def word_of_the_office(folder: Path, unknown: UnknownCall) -> Happened[str] | Absent:
+    return Happened("paid 1") if (unknown.key, "done") in Office(folder).all() else Absent()
+
+
+# ---------------------------------------------------------------- steps
+
+
+@tool(repeat="with_key")
+def move(what: str, ctx: Context) -> str:
+    """Reserve, then book, each once."""
+    reserved = ctx.step("reserve", lambda: f"{what}-{ctx.deps.count('reservations')}")
+    ctx.deps.do(ctx.idempotency_key)
+    return ctx.step("book", lambda: f"moved {reserved}")
+
+
+def mover(folder: Path) -> Agent[Any, Any]:
+    return Agent(replies(calls(call("move", {"what": "a"}), call("move", {"what": "b"})), say("Moved.")), tools=[move])
