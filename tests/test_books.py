@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
+from msgspec.structs import replace
 
-from surehand import Absent, Outcome, UndoOutcome, _giveup, _loop
+from surehand import Absent, Outcome, UndoOutcome, _giveup, _loop, _recorded
 from surehand._aperform import Awaiting
 from surehand._books import Run
 from surehand._effects import Drain, Offload, RunUndo
@@ -30,7 +31,7 @@ def property_of(mode: str, *, focus: str = "", shrinks: bool = True) -> Callable
 
     @settings(
         # A planted fault has to be met, and the first meeting ends the search.
-        max_examples=EXAMPLES if shrinks else 10 * EXAMPLES,
+        max_examples=(EXAMPLES // 2 if mode.endswith("+journal") else EXAMPLES) if shrinks else 10 * EXAMPLES,
         deadline=None,
         derandomize=True,
         database=None,
@@ -38,7 +39,7 @@ def property_of(mode: str, *, focus: str = "", shrinks: bool = True) -> Callable
         suppress_health_check=(HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large),
         report_multiple_bugs=False,
     )
-    @given(scripts(mode, focus))
+    @given(scripts(mode.removesuffix("+journal"), focus))
     def holds(script: Script) -> None:
         check(script, mode)
 
@@ -48,6 +49,11 @@ def property_of(mode: str, *, focus: str = "", shrinks: bool = True) -> Callable
 @pytest.mark.parametrize("mode", MODES)
 def test_no_call_is_lost_doubled_or_misreported_whatever_befalls_the_run(mode: str) -> None:
     property_of(mode)()
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_with_a_journal_all_that_holds_and_the_run_is_told_again_as_it_was(mode: str) -> None:
+    property_of(f"{mode}+journal")()
 
 
 # ---------------------------------------------------------------- planted faults
@@ -136,6 +142,22 @@ def _not_given_up(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(_loop, "give_up", give_up)
 
 
+def _end_misread(patch: pytest.MonkeyPatch) -> None:
+    enter = _recorded._enter_end
+
+    def misreading(index: Any, key: str, end: Any) -> None:
+        enter(index, key, replace(end, outcome=Outcome.DONE) if end.outcome is Outcome.UNKNOWN else end)
+
+    patch.setattr(_recorded, "_enter_end", misreading)
+
+
+def _ending_not_recorded(patch: pytest.MonkeyPatch) -> None:
+    async def keep_run_end(run: Run) -> None:
+        return None
+
+    patch.setattr(_giveup, "keep_run_end", keep_run_end)
+
+
 MUTANTS = (
     (_undo_skipped, "", ("stream", "arun")),
     (_undo_doubled, "", ("run", "astream")),
@@ -147,6 +169,8 @@ MUTANTS = (
     (_failure_taken_for_definite, "failing", ("stream", "arun")),
     (_late_finisher_forgotten, "late", ("arun",)),
     (_not_given_up, "", ("stream", "astream")),
+    (_end_misread, "failing", ("run+journal", "astream+journal")),
+    (_ending_not_recorded, "failing", ("stream+journal", "arun+journal")),
 )
 
 

@@ -6,17 +6,32 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from surehand import AssistantMessage, Message, Outcome, ToolExecution, ToolMessage, UndoPolicy, report_of
+from surehand import (
+    AssistantMessage,
+    MemoryJournal,
+    Message,
+    Outcome,
+    RunGivenUp,
+    ToolExecution,
+    ToolMessage,
+    UndoPolicy,
+    report_of,
+)
+from surehand._records import OVER
 
-from .play import Broken, Exit, opening, play
+from .play import Broken, Exit, make_agent, make_memory, opening, play
 from .scripts import Script
+from .world import World
 
 ENTERED_NOT = (Outcome.NOT_RUN, Outcome.REJECTED, Outcome.DENIED)
 
 
 def check(script: Script, mode: str) -> Exit:
-    """Play the script and check everything."""
-    ended = play(script, mode)
+    """Play the script and check everything; a mode with ``+journal`` behind it is also told again from its journal."""
+    mode, _, has_journal = mode.partition("+")
+    journal, memory = MemoryJournal(), make_memory(script.memory)
+    recorded: dict[str, Any] = {"journal": journal, "undo_retries": 0} if has_journal else {}
+    ended = play(script, mode, memory=memory, **recorded)
     check_history(ended.messages)
     check_history(ended.report.messages)
     check_rest(ended)
@@ -27,6 +42,8 @@ def check(script: Script, mode: str) -> Exit:
         check_given_up(ended, script)
     check_order(ended, script, mode)
     check_error(ended)
+    if has_journal:
+        check_told_again(ended, script, make_agent(script, ended.world, memory, **recorded), journal)
     return ended
 
 
@@ -168,6 +185,35 @@ def check_error(ended: Exit) -> None:
     if type(error) in (ValueError, KeyboardInterrupt):
         _must(any(error is raised for raised in ended.world.raised), "another object than the one raised", error)
     _must(not isinstance(error, SystemExit | GeneratorExit), "a tool's exit reached the host", error)
+
+
+def check_told_again(ended: Exit, script: Script, agent: Any, journal: MemoryJournal) -> None:
+    """A run that is over is told again as it was, from its journal alone: nothing happens, and nothing is written."""
+    run_id, world = ended.report.run_id, ended.world
+    row = journal.row(run_id)
+    if row is None:
+        return _must(not ended.report.executions and not world.steps, "a run did something and is not recorded")
+    _must(row.state in OVER, "a run ended, but not in its journal", row)
+    before, history = _happenings(world), journal.records(run_id)
+    try:
+        report, given_up = agent.resume(run_id).undone, False
+    except RunGivenUp as again:
+        report, given_up = report_of(again), True
+    _must(given_up == ended.given_up, "told again, the run ends otherwise", given_up)
+    _must(_happenings(world) == before, "something happened while a run was told again", before, _happenings(world))
+    _must(journal.records(run_id) == history, "something was written while a run was told again")
+    told, then = _fates(report), _fates(ended.report)
+    _must(set(told) == set(then), "told again, the run has other calls", told, then)
+    late = {n for n in then if n in ended.still_running}
+    _must(all(told[n] == then[n] for n in then if n not in late), "told again, a call ends otherwise", told, then)
+
+
+def _happenings(world: World) -> tuple[Any, ...]:
+    return (world.steps, dict(world.entered), dict(world.effects), list(world.undo_tries))
+
+
+def _fates(report: Any) -> dict[int, Any]:
+    return {_number(e): (e.key, e.outcome, e.undo, e.result.text) for e in report.executions}
 
 
 def _chain(error: BaseException | None) -> list[BaseException]:

@@ -173,10 +173,11 @@ def _hooks(script: Script, world: World) -> dict[str, Any]:
     return {"before_tool": failing(0), "after_tool": failing(1)}
 
 
-def _agent(script: Script, world: World, memory: Any) -> Agent:
+def make_agent(script: Script, world: World, memory: Any, *, replied: int = 0, **options: Any) -> Agent:
+    """The agent of the script; its model goes on after the first ``replied`` replies."""
     denied = {n for n, one in enumerate((one for round_ in script.rounds for one in round_), 1) if one.flaw == "denied"}
     return Agent(
-        _Model(world, _replies(script, world)),
+        _Model(world, _replies(script, world)[replied:]),
         tools=make_tools(world),
         memory=memory,
         parallel=script.parallel,
@@ -188,24 +189,27 @@ def _agent(script: Script, world: World, memory: Any) -> Agent:
         drain_timeout=0.05 if any(plan.waits == "stuck" for plan in world.plans.values()) else 20.0,
         undo_timeout=20.0,
         **_hooks(script, world),
+        **options,
     )
 
 
 # ---------------------------------------------------------------- playing
 
 
-def play(script: Script, mode: str) -> Exit:
+def make_memory(kind: str) -> Any:
+    """A new memory of that kind."""
+    kinds = {"window": lambda: MessageWindow(1000), "blocking": _BlockingMemory, "awaitable": _AwaitableMemory}
+    return kinds[kind]() if kind in kinds else None
+
+
+def play(script: Script, mode: str, world: World | None = None, memory: Any = None, **options: Any) -> Exit:
     """Run the script and wait until the world is at rest; the exit tells what was so when the run returned."""
-    world = World(cancel_at_step=script.token_at)
-    memory: Any = {
-        "none": None,
-        "window": MessageWindow(1000),
-        "blocking": _BlockingMemory(),
-        "awaitable": _AwaitableMemory(),
-    }[script.memory]
+    world = world or World()
+    world.cancel_at_step = script.token_at
+    memory = make_memory(script.memory) if memory is None else memory
     token = CancelToken()
     world.cancel = token.cancel
-    agent = _agent(script, world, memory)
+    agent = make_agent(script, world, memory, **options)
     if mode in ("arun", "astream"):
         return asyncio.run(_play_async(script, mode, agent, world, memory, token))
     return _play_blocking(script, mode, agent, world, memory, token)
