@@ -28,7 +28,7 @@ def fate_of(known: Recorded, key: str) -> str:
         return str(known.late[key].outcome.value)
     end, told = known.ends.get(key), known.resolved.get(key)
     if end is not None and end.outcome is not Outcome.UNKNOWN:
-        return end.outcome.value
+        return str(end.outcome.value)
     if key in known.unknown():
         return Outcome.UNKNOWN.value
     if told is not None and (end is not None or known.is_over):
