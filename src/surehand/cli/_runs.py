@@ -72,6 +72,8 @@ def show(
         written = journal.records(run_id) if records else []
     typer.echo(f"run {one_line(run_id, None)}: {row.state}{_meaning(row, process)}")
     typer.echo(f"begun {when(row.started_at)}, last change {when(row.changed_at)}")
+    if known.started is not None and known.started.code:
+        typer.echo(f"begun by {one_line(known.started.code)}")
     for line in story(run_id, known, is_alive=process == "alive"):
         typer.echo(line)
     if written:
