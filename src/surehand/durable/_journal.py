@@ -83,12 +83,15 @@ class Journal(Protocol):
         """Whether the process of that name can still go on with its runs; the empty name is nobody's."""
         ...
 
-    def drive(self, run_id: str) -> bool:
-        """Note that this process drives that run now; False if it does so already. Forgotten after a fork."""
+    def drive(self, run_id: str, driver: object = None, *, take_over: bool = False) -> bool:
+        """Note that this process drives that run now; False if it does so already. Forgotten after a fork.
+
+        ``driver`` is who drives it; ``take_over`` makes it that one even if another does.
+        """
         ...
 
-    def release(self, run_id: str) -> None:
-        """Note that this process does not drive that run any more."""
+    def release(self, run_id: str, driver: object = None) -> None:
+        """Note that this one does not drive that run any more; nothing happens if another has taken it over."""
         ...
 
     def is_driven(self, run_id: str) -> bool:

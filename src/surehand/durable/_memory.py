@@ -41,13 +41,13 @@ class MemoryJournal:
         """Whether that is this process."""
         return owner == self.owner
 
-    def drive(self, run_id: str) -> bool:
+    def drive(self, run_id: str, driver: object = None, *, take_over: bool = False) -> bool:
         """Note that this process drives that run now; False if it does so already."""
-        return self._driven.add(run_id)
+        return self._driven.add(run_id, driver, take_over=take_over)
 
-    def release(self, run_id: str) -> None:
-        """Note that this process does not drive that run any more."""
-        self._driven.remove(run_id)
+    def release(self, run_id: str, driver: object = None) -> None:
+        """Note that this one does not drive that run any more; nothing happens if another has taken it over."""
+        self._driven.remove(run_id, driver)
 
     def is_driven(self, run_id: str) -> bool:
         """Whether this process drives that run now."""

@@ -26,10 +26,11 @@ _MOMENT = 0.002  # seconds
 class ClaimedLog:
     """The journal as one run sees it. Without a claim the run is over, and can only be told again."""
 
-    def __init__(self, journal: Journal, run_id: str, claim: Claim | None) -> None:
+    def __init__(self, journal: Journal, run_id: str, claim: Claim | None, driver: object = None) -> None:
         self._journal = journal
         self._run_id = run_id
         self._claim = claim
+        self._driver = driver
 
     def append(self, drafts: Sequence[Draft], state: str | None = None) -> Future[None]:
         """Write records of the run, all or none."""
@@ -40,7 +41,7 @@ class ClaimedLog:
     def release(self) -> None:
         """The run is not driven here any more: it may be resumed."""
         if self._claim is not None:
-            self._journal.release(self._run_id)
+            self._journal.release(self._run_id, self._driver)
 
 
 class Opening(Struct, frozen=True, eq=False):
@@ -83,14 +84,15 @@ class Opening(Struct, frozen=True, eq=False):
     def _begun(self, run: Run) -> bool:
         """Begin the run; false if somebody else has begun it in this very moment."""
         journal, run_id = self.journal, run.run_id
-        if not journal.drive(run_id):
+        if not journal.drive(run_id, run):
             return False
         try:
             first = draft(RUN_STARTED, "", self.started)
-            run.log = ClaimedLog(journal, run_id, journal.start(run_id, journal.owner, [first], state=State.RUNNING))
+            claim = journal.start(run_id, journal.owner, [first], state=State.RUNNING)
+            run.log = ClaimedLog(journal, run_id, claim, run)
             return True
         except BaseException as error:
-            journal.release(run_id)
+            journal.release(run_id, run)
             if isinstance(error, RunExists) and not self.is_new:
                 return False
             raise
@@ -105,15 +107,17 @@ class Opening(Struct, frozen=True, eq=False):
 
     def _claim(self, run: Run, row: RunRow) -> None:
         journal, run_id = self.journal, row.run_id
-        if not journal.drive(run_id) and not self.take_over:
+        if not journal.drive(run_id, run) and not self.take_over:
             return self._follow(run, row)
         try:
             claim = journal.claim(run_id, journal.owner, epoch=row.epoch)
+            if self.take_over:
+                journal.drive(run_id, run, take_over=True)  # whoever has lost it must not set it free
             if row.state == State.SUSPENDED:
                 journal.append(claim, (), state=State.RUNNING).result()
-            self._tell(run, row, ClaimedLog(journal, run_id, claim))
+            self._tell(run, row, ClaimedLog(journal, run_id, claim, run))
         except BaseException as error:
-            journal.release(run_id)
+            journal.release(run_id, run)
             if not isinstance(error, StaleClaim):
                 raise
             self._follow(run, row)

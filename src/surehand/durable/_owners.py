@@ -141,16 +141,21 @@ class Driven:
     """
 
     def __init__(self) -> None:
-        self._runs: dict[tuple[int, str], object] = {}
+        self._runs: dict[tuple[int, str], tuple[object, object]] = {}
 
-    def add(self, run_id: str) -> bool:
-        """Whether it was not driven before."""
-        mark = object()
-        return self._runs.setdefault((os.getpid(), run_id), mark) is mark
+    def add(self, run_id: str, driver: object = None, *, take_over: bool = False) -> bool:
+        """Whether it was not driven before; ``take_over`` makes it that driver's even if it was."""
+        key, mark = (os.getpid(), run_id), (driver, object())
+        is_first = self._runs.setdefault(key, mark) is mark
+        if take_over:
+            self._runs[key] = mark
+        return is_first
 
-    def remove(self, run_id: str) -> None:
-        """It is driven no more."""
-        self._runs.pop((os.getpid(), run_id), None)
+    def remove(self, run_id: str, driver: object = None) -> None:
+        """That driver drives it no more; nothing changes if another has taken it over."""
+        key = (os.getpid(), run_id)
+        if self._runs.get(key, (None,))[0] is driver:
+            self._runs.pop(key, None)
 
     def __contains__(self, run_id: str) -> bool:
         return (os.getpid(), run_id) in self._runs
