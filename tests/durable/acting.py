@@ -16,7 +16,6 @@ from surehand import (
     ChatRequest,
     ChatResponse,
     Happened,
-    SQLiteJournal,
     ToolContext,
     Unknown,
     UserMessage,
@@ -121,7 +120,7 @@ def made(
     return Agent(
         ScriptedModel([reply] * 1000),
         tools=[look, book, pay],
-        journal=SQLiteJournal(folder / "runs.db") if journal is None else journal,
+        journal=folder / "runs.db" if journal is None else journal,  # a path is closed together with the agent
     )
 
 
