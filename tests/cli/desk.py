@@ -83,6 +83,10 @@ def deps() -> str:
     return "deps"
 
 
+async def later() -> str:
+    return "deps"
+
+
 def fails() -> None:
     raise KeyError("TOKEN")
 

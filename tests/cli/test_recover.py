@@ -146,3 +146,20 @@ def test_a_module_or_a_function_that_fails_is_told_with_its_line(
     assert main(["recover", "desk:agent", "--deps", "desk:fails"]) == 1
     assert capsys.readouterr().err.startswith("surehand: 'desk:fails' was called and raised KeyError: 'TOKEN' (")
     assert states("killed-reserving") == ["RUNNING"]
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("desk:nothing", "--deps 'desk:nothing' is 5; expected a function without parameters that gives the deps"),
+        ("desk:later", "which has to be awaited; expected a function that gives the deps"),
+    ],
+)
+def test_deps_that_no_function_gives_are_refused_and_no_run_is_touched(
+    desk: Path, name: str, why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["recover", "desk:agent", "--deps", name]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.endswith(f"{why}\n")
+    assert states("killed-reserving") == ["RUNNING"]

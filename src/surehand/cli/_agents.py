@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import sys
 import traceback
@@ -9,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from .._checks import is_awaitable
 from ..agent import Agent
 from ..errors import UserError
 
@@ -45,7 +47,14 @@ def deps_of(name: str | None) -> Any:
     function = _named(name)
     if not callable(function):
         raise UserError(f"--deps {name!r} is {function!r}; expected a function without parameters that gives the deps")
-    return _called(name, function)
+    made = _called(name, function)
+    if is_awaitable(made):
+        with contextlib.suppress(AttributeError):
+            made.close()  # a coroutine that nobody awaits warns
+        raise UserError(
+            f"--deps {name!r} gave {made!r}, which has to be awaited; expected a function that gives the deps"
+        )
+    return made
 
 
 def _named(name: str) -> Any:
