@@ -19,7 +19,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check format bench conformance model lock clean
+.PHONY: help demo test crash check format bench conformance model strace lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,8 +29,11 @@ demo: $(VENV)/.demo ## see an agent work with a real model on this machine, no k
 	@$(BIN)/surehand demo
 
 # A file stays in one process: examples of a document build on each other, and the embedded model is loaded once.
-test: $(VENV)/.dev model ## run every test
+test: $(VENV)/.dev model strace ## run every test
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+
+crash: $(VENV)/.dev ## kill agents at every crash point and at 200 random moments each
+	CRASH_KILLS=200 $(BIN)/python -m pytest -n $(WORKERS) tests/test_crash_points.py
 
 check: $(VENV)/.dev ## format, lint and types, without changing a file
 	$(BIN)/ruff format --check .
@@ -50,6 +53,14 @@ conformance: $(VENV)/.dev ## replay the recorded traces and print a table
 
 model: $(VENV)/.dev
 	@$(BIN)/surehand model install
+
+# A test looks at what the kernel is asked for. Without strace it fails and says so; the others need nothing more.
+strace:
+	@command -v strace >/dev/null || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
+		echo "Installing strace, with which a test looks at system calls ..." && \
+		apt-get update -qq && apt-get install -qq -y strace >/dev/null; } || \
+		echo "strace is missing and could not be installed: tests/durable/test_on_disk.py will fail." \
+		"Install it: apt-get install strace" >&2
 
 lock: ## resolve the newest versions and pin them in constraints.txt
 	@$(MAKE) --no-print-directory VENV=.venv-lock .venv-lock/.python

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from msgspec import Struct
 
-from .._records import DONE, FAILED, INTENT, MODEL, UNDONE
+from .._records import DONE, FAILED, INTENT, MODEL, UNDO_FAILED, UNDONE
 from ..messages import AssistantMessage, Message, SystemMessage, ToolMessage, UserMessage
 from ._crash_world import RUN_ID, Effect, Learned, Note
 
@@ -129,14 +129,34 @@ def _the_report_is_true(facts: Facts) -> Iterator[str]:
 
 
 def _the_journal_keeps_its_word(facts: Facts) -> Iterator[str]:
-    there = set(facts.records)
-    entered = {note.step for note in facts.notes if note.kind == "entered"}
+    kept: dict[tuple[str, str], None] = {}
+    found: set[tuple[str, str]] = set()
+    entered: set[str] = set()
     for note in facts.notes:
-        if note.kind == "kept" and (note.text, note.step) not in there:
-            what = f"{note.text} {note.step}".rstrip()
-            yield f"the journal had acknowledged the record {what}, and does not have it: a lost record"
-            if note.text == INTENT and note.step in entered:
-                yield f"the effect of call {note.step} came before its intent was on disk"
+        match note.kind:
+            case "kept":
+                kept[note.text, note.step] = None
+            case "entered":
+                entered.add(note.step)
+            case "found":
+                found.add((note.text, note.step))
+            case "looked":
+                yield from _lost(kept, found, entered)
+                found = set()
+            case _:
+                pass
+    yield from _lost(kept, set(facts.records), entered)
+
+
+def _lost(kept: Collection[tuple[str, str]], there: Collection[tuple[str, str]], entered: set[str]) -> Iterator[str]:
+    for kind, step in kept:
+        if (kind, step) in there:
+            continue
+        if kind == INTENT and step in entered:
+            yield f"the body of call {step} was entered before its intent was on disk: an intent after the effect"
+        yield (
+            f"the journal had acknowledged the record {kind} {step}".rstrip() + ", and does not have it: a lost record"
+        )
 
 
 def _nothing_is_repeated(facts: Facts) -> Iterator[str]:
@@ -147,12 +167,12 @@ def _nothing_is_repeated(facts: Facts) -> Iterator[str]:
     asked: dict[int, Note] = {}
     for note in facts.notes:
         match note.kind:
-            case "kept":
+            case "kept" | "found":
                 ended |= {note.step} if note.text in (DONE, FAILED) else set()
-                undone |= {note.step} if note.text == UNDONE else set()
+                undone |= {note.step} if note.text in (UNDONE, UNDO_FAILED) else set()
                 if note.text == INTENT:
                     begun.setdefault(note.key, set()).add(note.step)
-                if note.text == MODEL and note.process in asked:
+                if note.kind == "kept" and note.text == MODEL and note.process in asked:
                     replied.add(asked[note.process].key)
             case "entered":
                 yield from _entered(note, ended, begun, facts)

@@ -8,7 +8,7 @@ import importlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from msgspec import Struct
 
@@ -68,9 +68,10 @@ def stage(plan: Plan, case: Case, watch: Watch) -> Stage:
 
 
 def _checked(plan: Plan, made: Any) -> Agent[Any, Any]:
-    if isinstance(made, Agent):
-        return cast("Agent[Any, Any]", made)
-    raise UserError(f"{plan.agent!r} gave {made!r}; expected an Agent, or a function of a folder that makes one")
+    if not isinstance(made, Agent):
+        raise UserError(f"{plan.agent!r} gave {made!r}; expected an Agent, or a function of a folder that makes one")
+    agent: Agent[Any, Any] = made
+    return agent
 
 
 def _journal_of(agent: Agent[Any, Any], case: Case, *, is_shared: bool) -> Journal:
@@ -150,12 +151,13 @@ def settle(plan: Plan, case: Case, watch: Watch, started: Callable[[], object]) 
 
 
 def _note_what_is_there(here: Stage) -> None:
-    # A process may die with a record on disk that nobody has been told of: it counts from now on all the same.
+    # A record that somebody was told of must still be there; one that nobody was told of counts from now on as well.
     with contextlib.suppress(JournalError):  # recovery will come across that, too
         if here.journal.row(RUN_ID) is not None:
             for record in here.journal.records(RUN_ID):
                 key = _intent(record).key if record.kind == INTENT else ""
-                here.watch.note("kept", record.kind, step=record.step, key=key)
+                here.watch.note("found", record.kind, step=record.step, key=key)
+        here.watch.note("looked")
 
 
 def _recovered(here: Stage) -> list[Recovered]:

@@ -34,6 +34,7 @@ __all__ = ["serve"]
 
 def serve(connection: Connection[Any, Any], plan_data: bytes) -> None:
     """Play cases as they come in, and give a verdict on each, until there are no more."""
+    os.setpgrp()  # so that whoever ends this process can end its children with it
     try:
         plan: Plan = pickle.loads(plan_data)
         the_agent(plan)

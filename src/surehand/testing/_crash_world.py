@@ -100,7 +100,8 @@ class Case(Struct, frozen=True):
 class Note(Struct, frozen=True, omit_defaults=True):
     """One line of a case's diary, which its processes write as they go on, and which survives them.
 
-    ``kind``: ``began``, ``moment``, ``kept`` (the journal has acknowledged a record), ``entered`` and ``undoing``
+    ``kind``: ``began``, ``moment``, ``kept`` (the journal has acknowledged a record), ``found``
+    (a process finds it there when it begins), ``looked`` (that was all), ``entered`` and ``undoing``
     (a body and an undo begins), ``asked`` (the model), ``killed``, ``told`` (what recovery came to).
     """
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import pickle
 import random
 import shutil
+import signal
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,6 @@ from msgspec.structs import replace
 
 from ..agent import Agent
 from ..errors import UserError
-from ._crash_server import serve
 from ._crash_world import Case, Effect, Kill, Learned, Plan, Scenario, Verdict
 
 __all__ = ["CrashReport", "CrashTestFailed", "Effect", "Scenario", "crash_test"]
@@ -87,13 +88,17 @@ def crash_test(
     plan = _plan(agent, scenario, timeout)
     name = scenario.name or f"{_spoken(agent)} ({scenario.mode})"
     root, begin = Path(tempfile.mkdtemp(prefix="surehand-crash-")), time.perf_counter()
-    with _server(plan) as ask:
-        first = _judged(ask, Case(0, root / "case-0"), name, "undisturbed")
-        points = [point for point in _points(first.learned.moments) if only is None or point.startswith(only)]
-        if not points:
-            raise UserError(f"crash_test(only={only!r}): no crash point begins so; there are {first.learned.moments}")
-        chosen = _cases(root, points, 0 if only else kills, random.Random(seed), first.learned)
-        killed = sum(_judged(ask, case, name, what).killed for case, what in chosen)
+    try:
+        with _server(plan) as ask:
+            first = _judged(ask, Case(0, root / "case-0"), name, "undisturbed")
+            points = _points(first.learned.moments, only)
+            chosen = _cases(root, points, 0 if only else kills, random.Random(seed), first.learned)
+            killed = sum(_judged(ask, case, name, what).killed for case, what in chosen)
+    except CrashTestFailed:
+        raise  # what the case left is kept, for whoever reads the story
+    except BaseException:
+        shutil.rmtree(root)
+        raise
     shutil.rmtree(root)
     return CrashReport(name, tuple(points), 1 + len(chosen), killed, time.perf_counter() - begin)
 
@@ -111,10 +116,16 @@ def _judged(ask: Callable[[Case], Verdict], case: Case, name: str, what: str) ->
 # ---------------------------------------------------------------- which cases
 
 
-def _points(moments: Sequence[str]) -> list[str]:
+def _points(moments: Sequence[str], only: str | None) -> list[str]:
     """The moments that differ: nothing happens between one that follows something and the next that precedes."""
-    pairs = zip(["", *moments], moments, strict=False)
-    return [now for last, now in pairs if not (last.startswith("after ") and now.startswith("before "))]
+    pairs = list(zip(["", *moments], moments, strict=False))
+    points = [now for last, now in pairs if not (last.startswith("after ") and now.startswith("before "))]
+    chosen = [point for point in points if only is None or point.startswith(only)]
+    if not chosen:
+        raise UserError(
+            f"crash_test(only={only!r}): no crash point begins so; there are {', '.join(map(repr, points))}"
+        )
+    return chosen
 
 
 def _cases(
@@ -157,6 +168,8 @@ def _spoken(agent: Any) -> str:
 @contextmanager
 def _server(plan: bytes) -> Generator[Callable[[Case], Verdict]]:
     """A process that plays cases; it is gone afterwards."""
+    from ._crash_server import serve  # loads what no other test needs
+
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(target=serve, args=(theirs, plan), name="surehand-crash-test")
@@ -177,7 +190,10 @@ def _server(plan: bytes) -> Generator[Callable[[Case], Verdict]]:
         process.join()
     finally:
         ours.close()
-        process.kill()
+        if process.is_alive() and process.pid is not None:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # with what it has forked
+            process.kill()  # if it had no group of its own yet
         process.join()
         process.close()
 
