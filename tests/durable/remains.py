@@ -30,7 +30,7 @@ def remains(journal: Journal, *, upto: int | None = None) -> MemoryJournal:
 
 
 class Life:
-    """The first life of runs: ``log`` is the world outside, and ``dies`` the moment after which there is only what is left.
+    """The first life of runs. ``log`` is the world outside; from ``dies`` on there is only what is left.
 
     The run itself plays on, in a world that nobody looks at.
     """

@@ -1,4 +1,4 @@
-"""A run whose process died is gone on with: what is finished is not repeated, and what was paid for is not asked again."""
+"""A run whose process died is gone on with: what is finished is not repeated, what was paid for is not asked again."""
 
 from __future__ import annotations
 
