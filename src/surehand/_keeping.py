@@ -33,7 +33,7 @@ from ._records import (
     UndoEnd,
     draft,
 )
-from .errors import Suspended, UserError
+from .errors import JournalError, Suspended, UserError
 from .messages import ChatResponse, Message, ToolMessage
 from .tools._tool import Outcome, ToolExecution, UndoOutcome
 
@@ -101,7 +101,14 @@ async def keep_reply(run: Run, response: ChatResponse) -> None:
     round_ = run.round
     assert round_ is not None
     reply = Reply(response, said_now(run), tuple(round_.order))
-    await keep(run, draft(MODEL, str(round_.number), reply))
+    try:
+        record = draft(MODEL, str(round_.number), reply)
+    except UserError as error:
+        raise halt(run, JournalError(
+            f"reply {round_.number} of run {run.run_id!r} cannot be recorded ({error}): what a model puts into the "
+            "attributes and the usage of its replies must be plain data; mend the model, then resume the run"
+        )) from error  # fmt: skip
+    await keep(run, record)
 
 
 # ---------------------------------------------------------------- calls
