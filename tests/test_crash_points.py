@@ -15,6 +15,7 @@ from surehand.testing import Scenario, crash_test
 from .testing import agents
 from .testing.office import Office, conversation, effects
 
+IN_FILES = {"options": {"memory_id": "ann"}, "memory": conversation}
 SCENARIOS = {
     "run": (agents.traveller, {}),
     "arun, side by side": (agents.side_by_side, {"mode": "arun"}),
@@ -22,17 +23,16 @@ SCENARIOS = {
     "stream, all calls start early": (agents.eager, {"mode": "stream"}),
     "astream, safe calls start early": (agents.traveller, {"mode": "astream"}),
     "astream, all calls start early": (agents.eager, {"mode": "astream"}),
-    "memory in a file": (
-        agents.remembering,
-        {"mode": "arun", "options": {"memory_id": "ann"}, "memory": conversation},
-    ),
+    "memory in a file": (agents.remembering, {"mode": "arun", **IN_FILES}),
+    "memory in a file, run": (agents.remembering, IN_FILES),
     "a call that times out once": (agents.patient, {}),
     "a call that times out once, arun": (agents.patient, {"mode": "arun"}),
     "given up": (agents.unlucky, {}),
     "given up, astream": (agents.unlucky, {"mode": "astream"}),
+    "given up, with a memory": (agents.unlucky_and_remembering, IN_FILES),
     "an undo that fails once": (agents.stubborn, {"mode": "arun"}),
     "an undo that always fails": (agents.stuck, {}),
-    "undone because a tool failed": (agents.cautious, {}),
+    "undone because a tool failed": (agents.cautious, IN_FILES),
     "never, and the probe knows": (agents.payer_with_probe, {}),
     "never, and nobody knows": (agents.payer, {"mode": "stream"}),
     "never, and somebody tells": (agents.payer, {"mode": "arun", "answer": agents.word_of_the_office}),

@@ -32,10 +32,13 @@ def eager(folder: Path) -> Agent[Any, Any]:
     return traveller(folder, parallel=True, early_start="all")
 
 
+def _in_files(folder: Path) -> Any:
+    return lambda id: MessageWindow(50, id=id, store=FileStore(folder))
+
+
 def remembering(folder: Path) -> Agent[Any, Any]:
     """Keeps its conversations in files."""
-    store = FileStore(folder)
-    return traveller(folder, instructions="Be brief.", memory=lambda id: MessageWindow(50, id=id, store=store))
+    return traveller(folder, instructions="Be brief.", memory=_in_files(folder))
 
 
 # ---------------------------------------------------------------- timeouts
@@ -66,6 +69,12 @@ def fail() -> str:
 def unlucky(folder: Path) -> Agent[Any, Any]:
     """Books two things, then fails: both are undone."""
     return Agent(replies(booking("a", "b"), calls(call("fail"))), tools=[book, fail])
+
+
+def unlucky_and_remembering(folder: Path) -> Agent[Any, Any]:
+    """The conversation has to tell that what was done was undone."""
+    script = replies(booking("a"), calls(call("book", {"what": "b"}), call("fail")))
+    return Agent(script, tools=[book, fail], memory=_in_files(folder))
 
 
 @tool(repeat="with_key")
@@ -115,7 +124,7 @@ def refuse() -> str:
 def cautious(folder: Path) -> Agent[Any, Any]:
     """Undoes what was done when a tool fails, and goes on."""
     script = replies(booking("a", "b"), calls(call("refuse")), booking("c"), say("Only one."))
-    return Agent(script, tools=[book, refuse], undo=UndoPolicy.ON_TOOL_ERROR)
+    return Agent(script, tools=[book, refuse], undo=UndoPolicy.ON_TOOL_ERROR, memory=_in_files(folder))
 
 
 # ---------------------------------------------------------------- calls of which nobody knows

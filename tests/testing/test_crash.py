@@ -43,7 +43,7 @@ def test_an_undo_that_is_not_idempotent_is_found() -> None:
 def test_a_service_that_ignores_the_key_is_found() -> None:
     text = story(faults.service_ignores_the_key)
     assert "killed after the body of call 1.0 (order) had returned" in text
-    assert "1. the effect of call 1.0 (order) happened twice: something ignores its key" in text
+    assert "1. the effect of call 1.0 (order) happened twice: repeated, and its key ignored" in text
 
 
 def test_a_tool_that_ignores_its_key_is_found() -> None:
@@ -132,7 +132,7 @@ def test_a_story_tells_what_happened_what_is_there_and_what_is_wrong() -> None:
         "  call 1.0 (order), key crash-test:1.0: done",
         "",
         "What is wrong:",
-        "  1. the effect of call 1.0 (order) happened twice: something ignores its key",
+        "  1. the effect of call 1.0 (order) happened twice: repeated, and its key ignored",
         "",
         f"Everything that it left is in {folder}",
     ]

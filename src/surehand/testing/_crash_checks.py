@@ -83,7 +83,7 @@ def _effects_happen_once(facts: Facts) -> Iterator[str]:
     done, undone, _ = _counted(facts)
     for key in dict.fromkeys([*done, *undone]):
         if done[key] > 1:
-            yield f"the effect of {_name(facts, key)} happened {_times(done[key])}: something ignores its key"
+            yield f"the effect of {_name(facts, key)} happened {_times(done[key])}: repeated, and its key ignored"
         if undone[key] > 1:
             yield f"{_name(facts, key)} was undone {_times(undone[key])}: its undo is not idempotent"
         elif undone[key] > done[key]:

@@ -70,8 +70,7 @@ def stage(plan: Plan, case: Case, watch: Watch) -> Stage:
 def _checked(plan: Plan, made: Any) -> Agent[Any, Any]:
     if not isinstance(made, Agent):
         raise UserError(f"{plan.agent!r} gave {made!r}; expected an Agent, or a function of a folder that makes one")
-    agent: Agent[Any, Any] = made
-    return agent
+    return made  # pyright: ignore[reportUnknownVariableType]  # of which types is not known until it is made
 
 
 def _journal_of(agent: Agent[Any, Any], case: Case, *, is_shared: bool) -> Journal:

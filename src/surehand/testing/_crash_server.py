@@ -14,6 +14,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any
@@ -33,7 +34,7 @@ __all__ = ["serve"]
 
 
 def serve(connection: Connection[Any, Any], plan_data: bytes) -> None:
-    """Play cases as they come in, and give a verdict on each, until there are no more."""
+    """Play cases as they come in, and give a verdict on each, until nobody asks any more."""
     os.setpgrp()  # so that whoever ends this process can end its children with it
     try:
         plan: Plan = pickle.loads(plan_data)
@@ -45,8 +46,9 @@ def serve(connection: Connection[Any, Any], plan_data: bytes) -> None:
     connection.send(None)
     gc.collect()
     gc.freeze()  # children then share what is there, instead of copying it as soon as they count references
-    while (case := connection.recv()) is not None:
-        connection.send(_play(plan, case))
+    with suppress(EOFError):  # whoever asked has had enough
+        while True:
+            connection.send(_play(plan, connection.recv()))
 
 
 def _broken(problem: str, details: str) -> Verdict:

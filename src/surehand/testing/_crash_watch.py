@@ -1,6 +1,6 @@
 """Watching an agent at work: each moment at which a process may die is noted, and at one of them it does.
 
-Around the journal, the model, the bodies of tools and their undos. What is watched behaves as if it were not.
+Around the journal, the model, the memory, the bodies of tools and their undos. All of them behave as if unwatched.
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ import inspect
 import os
 import signal
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -23,7 +25,7 @@ from .._codec import from_json, to_json
 from .._records import INTENT, MODEL, UNDO_INTENT, Draft
 from ..agent import Agent
 from ..durable._journal import Claim, Journal
-from ..messages import ChatRequest, ChatResponse, StreamPiece, ToolCallReady
+from ..messages import ChatRequest, ChatResponse, Message, StreamPiece, ToolCallReady
 from ..models import ChatModel
 from ..tools._tool import Tool, ToolContext, ToolExecution
 from ._crash_world import Kill, Note
@@ -77,6 +79,10 @@ def watched(agent: Agent[Any, Any], journal: Journal, model: ChatModel | None, w
     inside["_settings"] = replace(settings, tools=tools)
     inside["_model"] = _WatchedModel(inside["_model"] if model is None else model, watch)
     inside["_journal"] = _WatchedJournal(journal, watch)
+    shared, make = inside["_shared_memory"], inside["_make_memory"]
+    inside["_memories"] = {}
+    inside["_shared_memory"] = None if shared is None else _WatchedMemory(shared, watch)
+    inside["_make_memory"] = None if make is None else partial(_made_memory, make, watch)
     return result
 
 
@@ -200,16 +206,13 @@ class _WatchedModel(ChatModel):
         await self._inner.aclose()
 
 
-# ---------------------------------------------------------------- tools
+# ---------------------------------------------------------------- whatever is called
 
-
-def _watched_tool(tool: Tool, watch: Watch) -> Tool:
-    undo = None if tool.undo is None else cast(Any, _WatchedUndo(tool.undo, watch))
-    return replace(tool, body=cast(Any, _WatchedBody(tool.body, watch, tool.name)), undo=undo)
+_ENTERED = ("was entered", "had returned")
 
 
 class _Around:
-    """Something that is called with a context: moments before and after, also if it has to be awaited."""
+    """Something that is called: moments before and after, also if what it gives has to be awaited."""
 
     def __init__(self, inner: Any, watch: Watch) -> None:
         self._inner, self._watch = inner, watch
@@ -217,26 +220,74 @@ class _Around:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
-    def _call(self, name: str, function: Callable[[], Any]) -> Any:
-        self._watch.moment(f"before {name} was entered")
-        try:
+    def _call(self, name: str, function: Callable[[], Any], verbs: tuple[str, str] = _ENTERED) -> Any:
+        self._watch.moment(f"before {name} {verbs[0]}")
+        with self._raising(name):
             result = function()
-        except BaseException as error:
-            self._watch.moment(f"after {name} had raised {type(error).__name__}")
-            raise
         if inspect.isawaitable(result):
-            return self._awaited(name, result)
-        self._watch.moment(f"after {name} had returned")
+            return self._awaited(name, result, verbs)
+        self._watch.moment(f"after {name} {verbs[1]}")
         return result
 
-    async def _awaited(self, name: str, awaitable: Awaitable[Any]) -> Any:
-        try:
+    async def _awaited(self, name: str, awaitable: Awaitable[Any], verbs: tuple[str, str]) -> Any:
+        with self._raising(name):
             result = await awaitable
+        self._watch.moment(f"after {name} {verbs[1]}")
+        return result
+
+    @contextmanager
+    def _raising(self, name: str) -> Generator[None]:
+        try:
+            yield
         except BaseException as error:
             self._watch.moment(f"after {name} had raised {type(error).__name__}")
             raise
-        self._watch.moment(f"after {name} had returned")
-        return result
+
+
+# ---------------------------------------------------------------- the memory
+
+
+def _made_memory(make: Callable[[Any], Any], watch: Watch, id: Any) -> Any:
+    return _WatchedMemory(make(id), watch)
+
+
+class _WatchedMemory(_Around):
+    """A memory whose every change is preceded and followed by a moment."""
+
+    @property
+    def id(self) -> Any:
+        return self._inner.id
+
+    def add(self, message: Message, /) -> Any:
+        return self._changed(self._inner.add, message)
+
+    def add_all(self, messages: Sequence[Message], /) -> Any:
+        return self._changed(self._inner.add_all, messages)
+
+    def set(self, messages: Sequence[Message], /) -> Any:
+        return self._changed(self._inner.set, messages)
+
+    def messages(self) -> Any:
+        return self._inner.messages()
+
+    def clear(self) -> Any:
+        return self._inner.clear()
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._inner, name)
+        return partial(self._changed, found) if name in ("aadd", "aadd_all", "aset") else found
+
+    def _changed(self, function: Callable[..., Any], messages: Any) -> Any:
+        name = "a message" if isinstance(messages, Message) else f"{len(messages)} messages"
+        return self._call(name, lambda: function(messages), ("went to the memory", "had gone to the memory"))
+
+
+# ---------------------------------------------------------------- tools
+
+
+def _watched_tool(tool: Tool, watch: Watch) -> Tool:
+    undo = None if tool.undo is None else cast(Any, _WatchedUndo(tool.undo, watch))
+    return replace(tool, body=cast(Any, _WatchedBody(tool.body, watch, tool.name)), undo=undo)
 
 
 class _WatchedBody(_Around):

@@ -66,12 +66,12 @@ def crash_test(
     function itself), for agents whose tools or memory live there. An agent that is given as itself gets another
     journal for each case, and its own stays untouched; one that is made may bring a journal that lies in the folder.
 
-    The first, undisturbed run teaches where to kill: before and after each record of the journal, each body, each undo
-    and each request to the model. Each case has a folder, a process that dies there, and other processes that recover
-    until nothing is unfinished; in a third of the cases the first of these is killed as well. Then must be true: every
-    effect happened once; what was given up was undone once; what was recorded was not done or paid for again; the
-    conversation is whole; and what the report says of every call is what is found outside. A call of which nobody can
-    know whether it happened must be in ``agent.unknowns()``.
+    The first, undisturbed run teaches where to kill: before and after each record of the journal, each body, each
+    undo, each request to the model and each change of the memory. Each case has a folder, a process that dies there,
+    and other processes that recover until nothing is unfinished; in a third of the cases the first of these is killed
+    as well. Then must be true: every effect happened once; what was given up was undone once; what was recorded was
+    not done or paid for again; the conversation is whole; and what the report says of every call is what is found
+    outside. A call of which nobody can know whether it happened must be in ``agent.unknowns()``.
 
     Raises ``CrashTestFailed`` with the story of the first case that goes wrong; ``only`` plays just the crash points
     whose names begin so, ``seed`` chooses the random moments, ``timeout`` is for each process. Processes are forked,
@@ -186,8 +186,6 @@ def _server(plan: bytes) -> Generator[Callable[[Case], Verdict]]:
         if broken is not None:
             raise UserError(f"crash_test(): {broken.story}")
         yield ask
-        ours.send(None)
-        process.join()
     finally:
         ours.close()
         if process.is_alive() and process.pid is not None:
