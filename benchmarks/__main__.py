@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from surehand import Agent
 
-from . import _bare, _ours, decode
+from . import _bare, _ours, decode, durable
 from ._measure import acompare, compare
 
 
@@ -88,6 +88,11 @@ def _arguments() -> Iterator[Figure]:
         yield Figure(name, ratio, bound, detail)
 
 
+def _durable() -> Iterator[Figure]:
+    for name, value, bound, detail in durable.measured():
+        yield Figure(name, value, bound, detail)
+
+
 def _imports() -> Iterator[Figure]:
     def spent(code: str) -> float:
         probe = f"import time; t = time.process_time(); {code}; print(time.process_time() - t)"
@@ -104,7 +109,7 @@ def _imports() -> Iterator[Figure]:
 def main() -> int:
     """Measure and print; gives the exit code."""
     over = 0
-    for measure in (_rounds, _flat, _fan_out, _sleepers, _arguments, _imports):
+    for measure in (_rounds, _flat, _fan_out, _sleepers, _arguments, _durable, _imports):
         for figure in measure():
             mark = "ok  " if figure.value <= figure.bound else "OVER"
             over += figure.value > figure.bound
