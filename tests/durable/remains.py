@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
 
-from surehand import Agent, Journal, MemoryJournal, RunResult
+from surehand import Agent, ChatRequest, Journal, MemoryJournal, RunResult, StreamPiece, ToolCallReady
 from surehand._records import _ONCE, Draft
 from surehand.testing import FakeClock, ScriptedModel
 
@@ -20,12 +21,12 @@ both_colours = pytest.mark.parametrize("colour", ["blocking", "awaitable"])
 
 
 def remains(journal: Journal, *, upto: int | None = None) -> MemoryJournal:
-    """A journal with the same runs, or the first records of each, whose process has died."""
+    """A journal with the same runs, or the first records of each (as of a run that goes on), whose process has died."""
     left = MemoryJournal()
     for row in journal.rows():
         records = journal.records(row.run_id)[:upto]
         drafts = [Draft(record.kind, record.step, record.body, record.kind in _ONCE) for record in records]
-        left.start(row.run_id, "a process that is gone", drafts, state=row.state)
+        left.start(row.run_id, "a process that is gone", drafts, state=row.state if upto is None else "RUNNING")
     return left
 
 
@@ -56,9 +57,30 @@ class Life:
         self.journal, self.log[:] = self._left
 
 
+class Held(ScriptedModel):
+    """Streams each call of its replies and goes on once ``until`` says so."""
+
+    def __init__(self, script: Sequence[Any], until: Callable[[], bool]) -> None:
+        super().__init__(script)
+        self._until = until
+
+    def stream(self, request: ChatRequest) -> Iterator[StreamPiece]:
+        for piece in super().stream(request):
+            yield piece
+            while isinstance(piece, ToolCallReady) and not self._until():
+                time.sleep(0.001)
+
+    async def astream(self, request: ChatRequest) -> AsyncIterator[StreamPiece]:
+        for piece in super().stream(request):
+            yield piece
+            while isinstance(piece, ToolCallReady) and not self._until():
+                await asyncio.sleep(0.001)
+
+
 def agent(life: Life, *script: Any, **options: Any) -> Agent[Any, Any]:
     """An agent whose model plays this script, with the journal of that life. The clock stands still."""
-    return Agent(ScriptedModel(script), journal=life.journal, clock=FakeClock(1000.0), undo_retries=0, **options)
+    model = script[0] if script and isinstance(script[0], ScriptedModel) else ScriptedModel(script)
+    return Agent(model, journal=life.journal, clock=FakeClock(1000.0), undo_retries=0, **options)
 
 
 def asked(agent: Agent[Any, Any]) -> int:

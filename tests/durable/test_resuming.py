@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,15 +12,12 @@ import pytest
 
 from surehand import (
     Agent,
-    ChatRequest,
     JournalError,
     MessageWindow,
     Outcome,
     RunGivenUp,
     RunInProgress,
     StaleClaim,
-    StreamPiece,
-    ToolCallReady,
     ToolContext,
     ToolMessage,
     UnknownRun,
@@ -34,7 +29,7 @@ from surehand import (
 from surehand.testing import ScriptedModel, call, calls, say
 
 from ..modes import Mode
-from .remains import RUN, Life, agent, asked, both_colours, every_mode, raised, resume
+from .remains import RUN, Held, Life, agent, asked, both_colours, every_mode, raised, resume
 
 
 def shop(life: Life, dies_at: str = "") -> list[Any]:
@@ -294,32 +289,6 @@ def test_an_undo_that_needs_the_arguments_alone_is_called_although_the_value_is_
 # ---------------------------------------------------------------- replies of which only calls are there
 
 
-class Slow(ScriptedModel):
-    """Asks for a car; the process dies after the call has begun and ended, before the reply is complete."""
-
-    def __init__(self, may_die: Any, life: Life) -> None:
-        super().__init__([calls(book("car")), say("Done")])
-        self._may_die, self._life = may_die, life
-
-    def stream(self, request: ChatRequest) -> Iterator[StreamPiece]:
-        for piece in super().stream(request):
-            yield piece
-            while isinstance(piece, ToolCallReady) and not self._dead():
-                time.sleep(0.001)
-
-    async def astream(self, request: ChatRequest) -> AsyncIterator[StreamPiece]:
-        for piece in super().stream(request):
-            yield piece
-            while isinstance(piece, ToolCallReady) and not self._dead():
-                await asyncio.sleep(0.001)
-
-    def _dead(self) -> bool:
-        if not self._may_die():
-            return False
-        self._life.dies()
-        return True
-
-
 @pytest.mark.parametrize("mode", [Mode("stream", True), Mode("astream", True)], ids=str)
 @pytest.mark.parametrize("asks_again", [True, False])
 def test_calls_begun_early_for_a_reply_that_never_came_are_joined_or_undone(mode: Mode, asks_again: bool) -> None:
@@ -329,7 +298,13 @@ def test_calls_begun_early_for_a_reply_that_never_came_are_joined_or_undone(mode
     def kinds() -> list[str]:
         return [record.kind for record in life.journal.records(RUN)]
 
-    first = Agent(Slow(lambda: "DONE" in kinds(), life), tools=tools, early_start="all", journal=life.journal)
+    def dies_once_it_is_booked() -> bool:
+        if "DONE" in kinds():
+            life.dies()
+        return life.is_over
+
+    model = Held([calls(book("car")), say("Done")], dies_once_it_is_booked)
+    first = Agent(model, tools=tools, early_start="all", journal=life.journal)
     mode.drive(first, run_id=RUN)
     life.next()
     assert "MODEL" not in kinds() and "DONE" in kinds()
