@@ -48,7 +48,7 @@ def test_a_service_that_ignores_the_key_is_found() -> None:
 
 def test_a_tool_that_ignores_its_key_is_found() -> None:
     text = story(faults.tool_ignores_its_key)
-    assert "1. 2 effects stand outside under keys that are no call's" in text
+    assert "1. effects stand outside under keys that are no call's: 2 (" in text
     assert "a tool ignores its key, so its effect was repeated" in text
 
 
@@ -137,6 +137,22 @@ def test_a_story_tells_what_happened_what_is_there_and_what_is_wrong() -> None:
         f"Everything that it left is in {folder}",
     ]
     assert (Path(folder) / "world" / "office").read_text() == "crash-test:1.0 done\n" * 2
+
+
+def _wrong_once_killed_from_outside(folder: Path) -> list[Effect]:
+    told = (folder.parent / "diary").read_text()
+    return [Effect("crash-test:9.9")] if "from outside" in told and '"after DONE of call 1.0' in told else []
+
+
+def test_a_story_tells_when_a_process_was_killed_from_outside_and_what_it_had_passed() -> None:
+    text = story(agents.traveller, scenario(effects=_wrong_once_killed_from_outside), kills=50)
+    assert re.search(r"case \d+, killed at random, [\d.]+ ms after its start:\n", text)
+    assert re.search(
+        r"\nProcess 1 ran the scenario and was killed from outside, [\d.]+ ms after its start; "
+        r"the last that it had passed: (before|after) .+\.\n",
+        text,
+    )
+    assert "1. the effect of 'crash-test:9.9' stands outside, and no report names it" in text
 
 
 def test_a_report_tells_where_the_run_was_killed_and_that_it_survived() -> None:

@@ -47,7 +47,9 @@ def learned_from(facts: Facts, moments: Sequence[str], seconds: float) -> Learne
     done, _, foreign = _counted(facts)
     certain = {call.key for call in facts.calls if call.outcome == "done" and done[call.key] == 1}
     messages = len(facts.messages or ())
-    return Learned(tuple(moments), seconds, facts.ended, frozenset(certain), sum(foreign.values()), messages)
+    return Learned(
+        tuple(moments), seconds, facts.ended, frozenset(certain), sum(n > 0 for n in foreign.values()), messages
+    )
 
 
 def problems_of(facts: Facts, learned: Learned | None) -> list[str]:
@@ -100,11 +102,11 @@ def _effects_are_as_reported(facts: Facts, learned: Learned) -> Iterator[str]:
         is_done = call.outcome == "done" and not call.undo
         if is_done and call.key in learned.effects and done[call.key] - undone[call.key] < 1:
             yield f"the report says that {_name(facts, call.key)} is done and stands, and outside it is not there"
-    standing = sum(foreign.values())
-    if standing > learned.foreign:
+    standing = [key for key in foreign if foreign[key] > 0]
+    if len(standing) > learned.foreign:
         yield (
-            f"{standing} effects stand outside under keys that are no call's ({', '.join(map(repr, foreign))}), and "
-            f"{learned.foreign} after the undisturbed run: a tool ignores its key, so its effect was repeated"
+            f"effects stand outside under keys that are no call's: {len(standing)} ({', '.join(map(repr, standing))}), "
+            f"and {learned.foreign} after the undisturbed run: a tool ignores its key, so its effect was repeated"
         )
 
 
