@@ -12,8 +12,11 @@ from surehand import (
     CancelToken,
     Limits,
     Outcome,
+    ReplayMismatch,
     RoundLimitError,
     RunCancelled,
+    RunGivenUp,
+    Suspended,
     TokenLimitError,
     ToolContext,
     ToolError,
@@ -27,6 +30,7 @@ from surehand import (
 )
 from surehand.testing import call, calls, say
 
+from .durable.remains import RUN, Life, agent
 from .modes import Mode, ask
 
 STEPS = ["one", "two", "three"]
@@ -160,6 +164,37 @@ def test_SFX_09_undo_twice_is_harmless(mode: Mode) -> None:
         assert trip.log.count(f"undo {name}") == 1
 
 
+@pytest.mark.parametrize("dies_in", [f"undo {name}" for name in STEPS])
+def test_SFX_09_recovering_twice_undoes_nothing_twice(mode: Mode, dies_in: str) -> None:
+    life = Life()
+
+    @tool
+    def step(name: str) -> str:
+        if name == "four":
+            raise ValueError("four failed")
+        life.log.append(name)
+        return name
+
+    @undoes(step)
+    def take_back(value: str) -> None:
+        if f"undo {value}" == dies_in:
+            life.dies()
+        life.log.append(f"undo {value}")
+
+    asked = [ask(call("step", {"name": name})) for name in [*STEPS, "four"]]
+    mode.drive(agent(life, *asked, tools=[step]), run_id=RUN)
+    life.next()
+    second = agent(life, tools=[step])
+    (recovered,) = second.recover()
+    assert isinstance(recovered.error, RunGivenUp)
+    assert life.log == [*STEPS, "undo three", "undo two", "undo one"]
+    assert second.recover() == []
+    again = mode.drive(second, run_id=RUN)
+    assert isinstance(again.error, RunGivenUp) and again.report == recovered.undone
+    assert life.log == [*STEPS, "undo three", "undo two", "undo one"]
+    assert [e.value for e in again.report.undone] == STEPS
+
+
 @pytest.fixture
 def release() -> Iterator[threading.Event]:
     """What bodies that outlive their timeout wait for."""
@@ -216,6 +251,59 @@ def test_SFX_11_key_stable_over_a_retry(mode: Mode, how: str, release: threading
     assert [e.value for e in ended.executions] == ["sent", "sent"]
 
 
+@pytest.mark.parametrize("name", ["idempotency_key", "ctx", "key", "_idempotency_key"])
+@pytest.mark.parametrize("has_one", [False, True])
+def test_SFX_14_model_cannot_choose_the_key(mode: Mode, name: str, has_one: bool) -> None:
+    got: list[tuple[str, Any]] = []
+
+    @tool(name="send", repeat="with_key")
+    def plain(n: int, ctx: ToolContext[Any]) -> None:
+        got.append((ctx.idempotency_key, None))
+
+    @tool(name="send", repeat="with_key")
+    def with_one(n: int, idempotency_key: str, ctx: ToolContext[Any]) -> None:
+        got.append((ctx.idempotency_key, idempotency_key))
+
+    arguments = {"n": 1, "idempotency_key": "mine", name: "mine"}
+    ended = mode.play(ask(call("send", arguments)), say("Ok"), tools=[with_one if has_one else plain])
+    parameters: Any = ended.requests[0].tools[0].parameters
+    assert set(parameters["properties"]) == ({"n", "idempotency_key"} if has_one else {"n"})
+    assert all(key == "run-1:1.0" for key, _ in got)  # what the model sends is an argument at most
+    assert [given for _, given in got] == (["mine"] if has_one else [None]) * len(got)
+    assert ended.answer.executions[0].key == "1.0"
+
+
+def _as_text(amount: str, ctx: ToolContext[Any]) -> str: ...  # type: ignore[empty-body]
+
+
+def _as_float(amount: float, ctx: ToolContext[Any]) -> str: ...  # type: ignore[empty-body]
+
+
+def _as_list(amount: list[int], ctx: ToolContext[Any]) -> str: ...  # type: ignore[empty-body]
+
+
+@pytest.mark.parametrize(
+    ("body", "reads_as"), [(_as_text, '"2"'), (_as_float, "2.0"), (_as_list, "")], ids=["text", "float", "list"]
+)
+def test_SFX_15_key_reuse_with_other_arguments(mode: Mode, body: Any, reads_as: str) -> None:
+    life = Life()
+
+    @tool(repeat="with_key")
+    def pay(amount: int, ctx: ToolContext[Any]) -> str:
+        life.log.append((ctx.idempotency_key, amount))
+        life.dies()
+        return "paid"
+
+    mode.drive(agent(life, ask(call("pay", {"amount": 2})), say("Ok"), tools=[pay]), run_id=RUN)
+    life.next()
+    other = tool(name="pay", repeat="with_key")(body)
+    ended = mode.drive(agent(life, say("Ok"), tools=[other]), run_id=RUN)
+    assert isinstance(ended.error, ReplayMismatch)
+    changed = f'pay({{"amount":2}}), and would now be pay({{"amount":{reads_as}}})'
+    assert (changed if reads_as else "its arguments do not fit") in str(ended.error)
+    assert life.log == [(f"{RUN}:1.0", 2)]
+
+
 @pytest.mark.parametrize("kind", [ValueError, OSError, TimeoutError])
 def test_SFX_16_unsafe_tool_is_not_retried(mode: Mode, kind: type[Exception]) -> None:
     effects: list[int] = []
@@ -229,6 +317,123 @@ def test_SFX_16_unsafe_tool_is_not_retried(mode: Mode, kind: type[Exception]) ->
     assert type(ended.error) is kind
     assert effects == [1]
     assert [e.call.name for e in ended.report.unknown] == ["pay"]
+
+
+class NeedsApproval(Suspended):
+    """A wait that a tool of the user's own asks for."""
+
+
+@pytest.mark.parametrize("kind", [Suspended, NeedsApproval])
+@pytest.mark.parametrize("where", ["body", "step"])
+def test_SFX_21_control_flow_exception_under_an_engine_retry(mode: Mode, kind: type[Suspended], where: str) -> None:
+    life, approved = Life(), []
+
+    def take_back(value: str) -> None:
+        life.log.append("undo")
+
+    @tool(undo=take_back)
+    def book() -> str:
+        life.log.append("book")
+        return "booked"
+
+    def check() -> None:
+        life.log.append("check")
+        if not approved:
+            raise kind("a person has to agree")
+
+    @tool(repeat="with_key", retries=3)
+    def pay(ctx: ToolContext[Any]) -> str:
+        ctx.step("check", check) if where == "step" else check()
+        life.log.append("pay")
+        return "paid"
+
+    tools = [book, pay]
+    first = mode.drive(agent(life, ask(call("book")), ask(call("pay")), tools=tools), run_id=RUN)
+    assert type(first.error) is kind
+    assert life.log == ["book", "check"]  # neither tried again nor undone
+    row = life.journal.row(RUN)
+    assert row is not None and row.state == "SUSPENDED"
+    approved.append(True)
+    ended = mode.drive(agent(life, say("Ok"), tools=tools), run_id=RUN)
+    assert ended.answer.output == "Ok" and life.log == ["book", "check", "check", "pay"]
+    assert [(e.key, e.value) for e in ended.answer.executions] == [("1.0", "booked"), ("2.0", "paid")]
+
+
+def test_SFX_29_sibling_done_before_the_pause(sequential: Mode) -> None:
+    life, approved = Life(), []
+
+    @tool(repeat="with_key")
+    def act(name: str, ctx: ToolContext[Any]) -> str:
+        if name == "two" and not approved:
+            raise Suspended("a person has to agree")
+        life.log.append((name, ctx.call.id, ctx.idempotency_key))
+        return name
+
+    asked = calls(*[call("act", {"name": name}, id=f"id-{name}") for name in ("one", "two", "three")])
+    first = sequential.drive(agent(life, asked, tools=[act]), run_id=RUN)
+    assert type(first.error) is Suspended and life.log == [("one", "id-one", f"{RUN}:1.0")]
+    approved.append(True)
+    ended = sequential.drive(agent(life, say("Ok"), tools=[act]), run_id=RUN)
+    assert life.log == [
+        ("one", "id-one", f"{RUN}:1.0"),
+        ("two", "id-two", f"{RUN}:1.1"),
+        ("three", "id-three", f"{RUN}:1.2"),
+    ]
+    assert [(e.call.id, e.value) for e in ended.answer.executions] == [
+        ("id-one", "one"),
+        ("id-two", "two"),
+        ("id-three", "three"),
+    ]
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_SFX_30_asking_in_a_loop(mode: Mode, is_async: bool) -> None:
+    """As far as steps go: a body that waits for one answer after the other does nothing twice."""
+    life, answers = Life(), dict[str, str]()
+
+    def asking(question: str) -> str:
+        if question not in answers:
+            raise Suspended(f"what is your {question}?")
+        life.log.append(f"heard {question}")
+        return answers[question]
+
+    def noting(answer: str) -> str:
+        life.log.append(f"noted {answer}")
+        return answer
+
+    @tool(name="interview", repeat="with_key")
+    def blocking(ctx: ToolContext[Any]) -> list[str]:
+        given: list[str] = []
+        for question in ("name", "age", "town"):
+            answer = ctx.step(f"ask {question}", lambda question=question: asking(question))
+            given.append(ctx.step(f"note {question}", lambda answer=answer: noting(answer)))
+        return given
+
+    @tool(name="interview", repeat="with_key")
+    async def awaitable(ctx: ToolContext[Any]) -> list[str]:
+        given: list[str] = []
+        for question in ("name", "age", "town"):
+
+            async def hear(question: str = question) -> str:
+                return asking(question)
+
+            answer = await ctx.step(f"ask {question}", hear)
+
+            async def note(answer: str = answer) -> str:
+                return noting(answer)
+
+            given.append(await ctx.step(f"note {question}", note))
+        return given
+
+    tools = [awaitable if is_async else blocking]
+    first = mode.drive(agent(life, ask(call("interview")), tools=tools), run_id=RUN)
+    assert str(first.error) == "what is your name?"
+    for question, answer, following in (("name", "Ann", "age"), ("age", "7", "town"), ("town", "Ulm", "")):
+        answers[question] = answer
+        ended = mode.drive(agent(life, say("Ok"), tools=tools), run_id=RUN)
+        assert str(ended.error) == (f"what is your {following}?" if following else "None")
+    assert life.log == ["heard name", "noted Ann", "heard age", "noted 7", "heard town", "noted Ulm"]
+    assert [e.value for e in ended.answer.executions] == [["Ann", "7", "Ulm"]]
 
 
 @pytest.mark.parametrize("refusal", [False, "not on Sundays"])

@@ -55,6 +55,7 @@ class Life:
         """From here on the journal and the world are those that were left."""
         assert self._left is not None, "nobody died"
         self.journal, self.log[:] = self._left
+        self._left = None
 
 
 class Held(ScriptedModel):
