@@ -33,9 +33,7 @@ from ..modes import Ended, Mode
 from .remains import RUN, Life, agent, asked, both_colours, every_mode, raised, resume
 
 KEY = f"{RUN}:2.0"
-LOST = (
-    "the process died while 'pay' was called (call 2.0 of run 'order-7'), and nobody can tell whether it happened"
-)
+LOST = "the process died while 'pay' was called (call 2.0 of run 'order-7'), and nobody can tell whether it happened"
 
 
 def bank(life: Life, *, effect: bool = True, **options: Any) -> list[Any]:
@@ -314,7 +312,7 @@ def test_only_calls_that_are_unknown_can_be_resolved_and_only_with_an_answer() -
     told = agent(life, tools=bank(life))
     with pytest.raises(UserError, match=r"expected Happened\(value\) or Absent\(\)"):
         told.resolve(KEY, Unknown())  # type: ignore[arg-type]
-    with pytest.raises(UserError, match="that call is not unknown; agent.unknowns"):
+    with pytest.raises(UserError, match=r"that call is not unknown; agent.unknowns"):
         told.resolve(f"{RUN}:1.0", Absent())
     with pytest.raises(UserError, match="that call is not unknown"):
         told.resolve(f"{RUN}:9.9", Absent())
