@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from ._books import Round, Run
 from ._call import execute
+from ._catching_up import catch_up
 from ._checks import checked_call, checked_response, is_awaitable
 from ._effects import Await, CallModel, Core, UseMemory
 from ._keeping import keep_reply
@@ -20,20 +21,21 @@ from .tools._tool import Repair
 __all__ = ["ask", "check_going_on", "tokens_used"]
 
 
-async def ask(run: Run) -> ChatResponse:
+def ask(run: Run) -> Core[ChatResponse]:
     """The next reply, with its calls in the run's round: from the model, or from the journal if it was paid for."""
     number = run.requests_made + 1
-    response = None
-    if run.replays:
-        response = recall_reply(run, number)
+    return _recalled(run, number) if run.replays else _asked(run, number)
+
+
+async def _recalled(run: Run, number: int) -> ChatResponse:
+    response = recall_reply(run, number)
     while response is None and run.follows and run.recorded.given_up is None:
         await look_again(run)
         response = recall_reply(run, number)
     if response is None:
-        response = await _asked(run, number)
-    else:
-        run.requests_made = number
-        run.usage = response.usage if run.usage is None else run.usage + response.usage
+        return await _asked(run, number)
+    run.requests_made = number
+    run.usage = response.usage if run.usage is None else run.usage + response.usage
     run.check_cancelled()
     return response
 
@@ -61,10 +63,13 @@ async def _asked(run: Run, number: int) -> ChatResponse:
     if run.listening:
         event = ResponseReceived(run_id=run.run_id, path=run.path, number=number, request=request, response=response)
         run.emit(event)
+    run.check_cancelled()
     return response
 
 
 async def _request(run: Run) -> ChatRequest:
+    if run.is_behind:
+        await catch_up(run)
     messages = (*run.history, *run.messages) if run.memory is None else await UseMemory(run.memory, "messages")
     if not messages:
         raise UserError(f"memory={run.memory!r} gave {messages!r} as its messages; expected what was added, or a part")

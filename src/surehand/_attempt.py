@@ -13,13 +13,14 @@ from msgspec.structs import replace
 from ._books import Run
 from ._checks import is_awaitable
 from ._codec import canonical
-from ._doubt import begun, no_way_on, not_begun_again, probed, what_to_do
+from ._doubt import begun, died_in, no_way_on, not_begun_again, probed, what_to_do
 from ._effects import Await, RunBody, StreamBody, Thrown, told, unwrapped
 from ._job import Ended, Interrupted, Job, gave_up, may_have_happened
 from ._keeping import keep_late
 from ._ledger import Entry
 from ._reading import Careful, careful, unshowable
-from ._undoing import quietly, undo_late
+from ._report import has_effect
+from ._undoing import closed_again, quietly, undo_late
 from .errors import (
     AsyncNotSupportedError,
     Suspended,
@@ -67,12 +68,15 @@ async def outcome_of(run: Run, call: ToolCall, key: str) -> Ended:
     if repairs and run.listening:
         for repair in repairs:
             run.emit(ArgumentRepaired(run_id=run.run_id, path=run.path, call=call, repair=repair))
-    was_begun = key in run.recorded.intents  # by a process that died: it had been allowed
+    intent = run.recorded.intents.get(key)
+    was_begun = intent is not None  # by a process that died: it had been allowed
     if (run.settings.authorise is not None or tool.authorise is not None) and not was_begun:
         denied = await _denied(job)
         if denied is not None:
             return job.ended(Outcome.DENIED, denied)
-    if run.unknown_calls:
+    if intent is not None:
+        job.same_as = intent.key.rpartition(":")[2]  # whatever has become known since: it may have happened under it
+    elif run.unknown_calls:
         # A model that asks again while we do not know must not cause a second effect (design 3).
         job.same_as = run.unknown_calls.get((tool.name, canonical(arguments)), key)
         if job.same_as != key and tool.repeat == "never":
@@ -130,7 +134,8 @@ async def _denied(job: Job) -> ToolResult | None:
 async def _attempts(job: Job) -> Ended:
     run, tool, attempt = job.run, job.tool, 1
     doubt: BaseException | None = None  # why an earlier attempt may have happened
-    if run.log is not None and tool.repeat != "safe":
+    if run.log is not None and has_effect(tool):
+        doubt = died_in(job)
         answer = await begun(job)
         if isinstance(answer, Happened):
             return _done(job, answer.value)
@@ -302,4 +307,5 @@ async def _late_finish(job: Job, value: Any, error: BaseException | None) -> Non
         entry = Entry(job.tool, execution, job.arguments, job.context())
         if not run.ledger.add(entry):
             await undo_late(run, entry)
+    await closed_again(run)
     quietly(run, ToolFinished(run_id=run.run_id, path=run.path, execution=execution, late=True))

@@ -211,6 +211,8 @@ class Run(Struct, eq=False, kw_only=True):
     pending: list[ToolExecution[Any]] = []  # calls that wait for somebody's word
     halted: BaseException | None = None  # why it must not go on here: it is not given up, and nothing is undone
     streams: bool = False  # whether somebody takes the events as they come
+    is_behind: bool = False  # whether its memory may lack what a process that died has said
+    is_closed: bool = False  # whether its journal says that it is over
     has_listeners: bool = False  # who hear of what happens, not of what is only replayed
     saved: int = 0  # how many of the messages the memory has
     places: dict[str, int] = {}  # where in the messages the result of each call stands
@@ -235,8 +237,11 @@ class Run(Struct, eq=False, kw_only=True):
     _late: dict[str, ToolResult] = {}
 
     def check_cancelled(self) -> None:
-        """A checkpoint (spec 12.2): raises ``RunCancelled`` once the token is cancelled."""
-        if self.token.is_cancelled:
+        """A checkpoint (spec 12.2): raises ``RunCancelled`` once the token is cancelled.
+
+        What is told again is told to its end: else only a part of what the run did would be in its books, and undone.
+        """
+        if self.token.is_cancelled and (self.follows or not self.replays):
             raise RunCancelled(f"run {self.run_id!r} was cancelled")
 
     def record(self, execution: ToolExecution[Any]) -> tuple[ToolExecution[Any], bool]:

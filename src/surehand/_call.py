@@ -15,7 +15,7 @@ from ._effects import Await, unwrapped
 from ._job import Ended, gave_up
 from ._keeping import keep_end
 from ._ledger import Entry
-from ._undoing import undo_late
+from ._undoing import closed_again, undo_late
 from .errors import UserError
 from .events import ToolFinished
 from .messages import ToolCall
@@ -49,11 +49,13 @@ async def execute(run: Run, round_: Round, slot: int) -> None:
         _fail(round_, slot, ended.failure)
     if run.log is not None:
         try:
-            await keep_end(run, execution, ended)
+            await keep_end(run, execution, ended, late=late)
         except BaseException as raised:
             _fail(round_, slot, unwrapped(raised))
     if homeless is not None:
         await undo_late(run, homeless)
+    if late:
+        await closed_again(run)
     if ended.error is not None:
         round_.errors[slot] = ended.error
     if hooks.after and context is not None:

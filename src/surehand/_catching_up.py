@@ -9,25 +9,29 @@ from ._effects import UseMemory
 from ._reading import read
 from .messages import Message, ToolMessage
 
-__all__ = ["bring_up_to_date"]
+__all__ = ["catch_up"]
 
 
-async def bring_up_to_date(run: Run) -> None:
-    """Add what the memory does not have yet of what this run has said, and correct what it has said otherwise.
+async def catch_up(run: Run) -> None:
+    """Before the memory of a resumed run is used: add what it lacks of what this run has said, and correct the rest.
 
     A process may have died between adding messages and writing that down, or the memory may have died with it. The
     memory itself tells: what it ends with is the latest of this run's messages that it has.
     """
-    mine: Sequence[Message] = read(run.messages[: run.saved])
+    run.is_behind = False
+    if run.memory is None:
+        return
+    mine: Sequence[Message] = read(run.messages)
     view = list(await UseMemory(run.memory, "messages"))
     have = _how_many([message for message in view if message != run.system], mine)
+    run.saved = max(run.saved, have)  # a round that was given up may have been saved already
     corrected = _corrected(view, mine[:have])
     if corrected != view:
         await UseMemory(run.memory, "set", (corrected,))
     if run.system is not None and run.system not in view:
         await UseMemory(run.memory, "add", (run.system,))
-    if have < len(mine):
-        await UseMemory(run.memory, "add_all", (mine[have:],))
+    if have < run.saved:
+        await UseMemory(run.memory, "add_all", (mine[have : run.saved],))
 
 
 def _how_many(view: Sequence[Message], mine: Sequence[Message]) -> int:

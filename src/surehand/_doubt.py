@@ -17,7 +17,7 @@ from .errors import ReplayMismatch, Suspended, ToolExecutionError
 from .messages import ToolCall
 from .tools._tool import Absent, Happened, Outcome, Probe, Tool, ToolResult, Unknown
 
-__all__ = ["as_told", "begun", "did_not_happen", "no_way_on", "not_begun_again", "probed", "what_to_do"]
+__all__ = ["as_told", "begun", "did_not_happen", "died_in", "no_way_on", "not_begun_again", "probed", "what_to_do"]
 
 
 async def begun(job: Job) -> Probe:
@@ -35,7 +35,7 @@ async def begun(job: Job) -> Probe:
             f"call {job.key} of run {run.run_id!r} was begun as {tool.name}({intent.arguments}), and would now be "
             f"{tool.name}({arguments}); the same key must not stand for two calls: resume it with the code of then"
         ))  # fmt: skip
-    if tool.repeat == "with_key" and (tool.undo is not None or not is_given_up(run)):
+    if tool.repeat != "never" and (tool.undo is not None or not is_given_up(run)):
         return Absent()
     told = run.recorded.resolved.get(job.key)
     return await probed(job) if told is None else as_told(tool, told)
@@ -70,13 +70,22 @@ async def probed(job: Job) -> Probe:
     return answer
 
 
+def died_in(job: Job) -> BaseException | None:
+    """Why an attempt of a process that is gone may have happened; nothing if there was none, or it is known."""
+    was_begun = job.tool.repeat != "never" and job.key in job.run.recorded.intents
+    return _lost(job) if was_begun else None
+
+
+def _lost(job: Job) -> ToolExecutionError:
+    return ToolExecutionError(
+        f"the process died while {job.tool.name!r} was called (call {job.key} of run {job.run.run_id!r}), and nobody "
+        "can tell whether it happened"
+    )
+
+
 def what_to_do(job: Job) -> Ended:
     """How a call ends that a dead process has left, when nobody can tell whether it happened."""
-    run, tool, result = job.run, job.tool, may_have_happened(job.call, "This call")
-    lost = ToolExecutionError(
-        f"the process died while {tool.name!r} was called (call {job.key} of run {run.run_id!r}), and nobody can tell "
-        "whether it happened"
-    )
+    run, tool, result, lost = job.run, job.tool, may_have_happened(job.call, "This call"), _lost(job)
     ended = job.ended(Outcome.UNKNOWN, result, lost, lost)
     if is_given_up(run) and tool.unknown == "ask":
         return ended
@@ -96,7 +105,7 @@ def what_to_do(job: Job) -> Ended:
 def not_begun_again(job: Job) -> Ended | None:
     """How a call ends that did not happen before its process died, if its run has been given up since."""
     was_begun = job.key in job.run.recorded.intents
-    if not (was_begun and is_given_up(job.run)) or (job.tool.repeat == "with_key" and job.tool.undo is not None):
+    if not (was_begun and is_given_up(job.run)) or (job.tool.repeat != "never" and job.tool.undo is not None):
         return None
     return job.ended(Outcome.NOT_RUN, did_not_happen(job.call))
 

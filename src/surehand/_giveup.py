@@ -10,11 +10,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ._books import Round, Run
+from ._catching_up import catch_up
 from ._effects import Drain, UseMemory
-from ._keeping import keep, keep_giving_up, keep_run_end
+from ._keeping import halt, keep, keep_giving_up, keep_run_end
 from ._ledger import Entry
 from ._reading import Unread, read
-from ._recalling import look_again, wake
+from ._recalling import look_again, settle_begun, settle_late, wake
 from ._records import State
 from ._report import PastRun
 from ._undoing import step_of, undo_entry
@@ -38,18 +39,7 @@ async def give_up(run: Run, failure: BaseException) -> None:
     run.given_up = True
     run.undo_reason = _reason(run)
     notes: list[str] = []
-    try:
-        if run.log is not None:
-            await keep_giving_up(run, failure)
-        await Drain(run.settings.drain_timeout)
-    except BaseException as error:
-        _note(notes, run, "waiting for running tools failed", error)
-    try:
-        _close_round(run)
-        if run.replays and not run.recorded.is_over:
-            await wake(run)
-    except BaseException as error:
-        _note(notes, run, "closing the round failed", error)
+    await _stand_still(run, failure, notes)
     if run.halted is not None:
         return  # an undo that cannot be recorded could be repeated: it waits until it can
     events = await _undo(run, run.ledger.close(), _why(run), run.undo_reason, notes)
@@ -59,13 +49,39 @@ async def give_up(run: Run, failure: BaseException) -> None:
         await save(run)
         if run.log is not None and not run.replays:
             await keep_run_end(run)
+            run.is_closed = True
     except BaseException as error:
         _note(notes, run, "the memory could not be closed", error)
-    ending: Event = RunFailed(run_id=run.run_id, path=run.path, error=failure)
-    if run.undo_reason is UndoReason.RUN_CANCELLED:
-        ending = RunCancelledEvent(run_id=run.run_id, path=run.path)
-    _emit_all(run, [*events, ending])
+    _emit_all(run, [*events, _ending(run, failure)])
     attach(run, failure, notes)
+
+
+async def _stand_still(run: Run, failure: BaseException, notes: list[str]) -> None:
+    """Let what runs finish, and give every call of the open round an outcome."""
+    try:
+        if run.log is not None:
+            await keep_giving_up(run, failure)
+    except Exception as error:
+        halt(run, error)
+    try:
+        await Drain(run.settings.drain_timeout)
+        await settle_begun(run)
+    except BaseException as error:
+        _note(notes, run, "waiting for running tools failed", error)
+    try:
+        _close_round(run)
+        if run.recorded.is_over:
+            settle_late(run)
+        else:
+            wake(run)
+    except BaseException as error:
+        _note(notes, run, "closing the round failed", error)
+
+
+def _ending(run: Run, failure: BaseException) -> Event:
+    if run.undo_reason is UndoReason.RUN_CANCELLED:
+        return RunCancelledEvent(run_id=run.run_id, path=run.path)
+    return RunFailed(run_id=run.run_id, path=run.path, error=failure)
 
 
 async def leave(run: Run) -> None:
@@ -202,7 +218,7 @@ async def _before_undoing(run: Run, keys: Sequence[str] | None = None) -> None:
     while _is_left_to_undo(run, keys) and run.follows:
         await look_again(run)
     if _is_left_to_undo(run, keys):
-        await wake(run)
+        wake(run)
 
 
 def _is_left_to_undo(run: Run, keys: Sequence[str] | None) -> bool:
@@ -247,6 +263,8 @@ async def _correct(run: Run, undone: Sequence[ToolExecution[Any]], why: str) -> 
         if place < run.saved:
             changes.append((old, new))
     if changes and run.memory is not None and not run.replays:
+        if run.is_behind:
+            await catch_up(run)
         view = await UseMemory(run.memory, "messages")
         await UseMemory(run.memory, "set", (_replaced_from_the_end(view, changes),))
 
@@ -283,6 +301,8 @@ async def save(run: Run) -> None:
     if run.replays:
         run.saved = len(run.messages)  # once it goes on, the memory is brought up to date
         return
+    if run.is_behind:
+        await catch_up(run)
     batch = read(run.messages[run.saved :])
     if batch and run.memory is not None:
         if len(batch) == 1:

@@ -33,7 +33,8 @@ from ._records import (
     UndoEnd,
     draft,
 )
-from .errors import JournalError, Suspended, UserError
+from ._report import has_effect
+from .errors import JournalError, RunGivenUp, Suspended, UserError
 from .messages import ChatResponse, Message, ToolMessage
 from .tools._tool import Outcome, ToolExecution, UndoOutcome
 
@@ -70,7 +71,9 @@ def halt(run: Run, error: BaseException) -> BaseException:
 
 
 def spoken(error: BaseException) -> str:
-    """The error in words, for records."""
+    """The error in words, for records; for a run that had been given up before, the words of then."""
+    if isinstance(error, RunGivenUp) and error.because:
+        return error.because
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
@@ -114,8 +117,8 @@ async def keep_reply(run: Run, response: ChatResponse) -> None:
 # ---------------------------------------------------------------- calls
 
 
-async def keep_end(run: Run, execution: ToolExecution[Any], ended: Ended) -> None:
-    """A call has ended: it will never be run again."""
+async def keep_end(run: Run, execution: ToolExecution[Any], ended: Ended, *, late: bool) -> None:
+    """A call has ended: it will never be run again. ``late``: its run had given up waiting for it."""
     if ended.waits:
         run.pending.append(execution)
         await keep(run, draft(IN_DOUBT, execution.key, _end(execution, ended, waits=True)))
@@ -123,7 +126,15 @@ async def keep_end(run: Run, execution: ToolExecution[Any], ended: Ended) -> Non
         drafts = [draft(_KINDS.get(execution.outcome, FAILED), execution.key, _end(execution, ended))]
         if ended.is_dead_letter:
             drafts.append(draft(DEAD_LETTER, execution.key, UndoEnd(execution.call.name, spoken_of(ended))))
-        await keep(run, *drafts)
+        await keep(run, *drafts, state=_state_after(run, execution, ended) if late else None)
+
+
+def _state_after(run: Run, execution: ToolExecution[Any], ended: Ended) -> str | None:
+    """Where a run stands of which something has happened after all: it may have to be undone."""
+    can_undo = ended.tool is not None and ended.tool.undo is not None
+    if run.given_up and can_undo and execution.outcome is Outcome.DONE:
+        return State.UNDOING
+    return _end_state(run) if run.is_closed else None
 
 
 _KINDS = {Outcome.DONE: DONE, Outcome.UNKNOWN: IN_DOUBT}
@@ -135,9 +146,9 @@ def spoken_of(ended: Ended) -> str | None:
 
 
 async def keep_late(run: Run, execution: ToolExecution[Any], ended: Ended) -> None:
-    """A call that had been answered as unknown is done after all; if the run was given up, it has to be undone."""
-    undoes = run.given_up and ended.tool is not None and ended.tool.undo is not None
-    await keep(run, draft(DONE, execution.key, _end(execution, ended)), state=State.UNDOING if undoes else None)
+    """A call that had been answered as unknown is done after all."""
+    record = draft(DONE, execution.key, _end(execution, ended))
+    await keep(run, record, state=_state_after(run, execution, ended))
 
 
 _NULL = b"null"  # of whatever type: no result at all is no value of the tool's
@@ -161,6 +172,7 @@ def _end(execution: ToolExecution[Any], ended: Ended, *, waits: bool = False) ->
         None if ended.failure is None else spoken(ended.failure),
         undoable and tool is not None and tool.undo is not None,
         waits,
+        tool is not None and not has_effect(tool),
     )
 
 
@@ -194,8 +206,13 @@ async def keep_giving_up(run: Run, failure: BaseException) -> None:
 
 async def keep_run_end(run: Run) -> None:
     """The run is over: it has its answer, or what it did has been dealt with."""
-    report = run.report()
-    state = State.SUCCEEDED
-    if run.given_up:
-        state = State.STUCK if report.failed_to_undo or report.unknown else State.UNDONE
+    state = _end_state(run)
     await keep(run, draft(RUN_ENDED, "", RunEnd(state)), state=state)
+
+
+def _end_state(run: Run) -> str:
+    if not run.given_up:
+        return State.SUCCEEDED
+    report = run.report()
+    may_stand = any(execution.outcome is Outcome.UNKNOWN for execution in report.standing)
+    return State.STUCK if report.failed_to_undo or may_stand else State.UNDONE

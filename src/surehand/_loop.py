@@ -20,7 +20,7 @@ from ._effects import Offload, RunTools, Shielded, UseMemory, told, unwrapped
 from ._giveup import attach, book_round, give_up, leave, save, undo_all, undo_some
 from ._job import Interrupted
 from ._keeping import halt
-from ._recalling import given_up_again, keep_answer, recall_calls
+from ._recalling import given_up_again, keep_answer, recall_calls, settle_begun
 from .errors import (
     CallLimitError,
     ConsecutiveErrorsError,
@@ -29,6 +29,7 @@ from .errors import (
     RoundLimitError,
     RunCancelled,
     RunGivenUp,
+    StaleClaim,
     Suspended,
     TokenLimitError,
 )
@@ -63,6 +64,8 @@ async def run_loop(run: Run) -> Answer:
         failure = _cause(run, raised)
         if run.follows:
             raise failure  # noqa: B904  (whoever is at work on it goes on)
+        if run.replays and not run.recorded.is_over and isinstance(failure, KeyboardInterrupt | Interrupted):
+            halt(run, failure)  # what it did is not all in the books yet: so it cannot be undone now
         if run.halted is None and not isinstance(failure, Suspended):
             await Shielded(give_up(run, failure))
         if run.halted is not None or isinstance(failure, Suspended):
@@ -88,7 +91,8 @@ def _raise_stop(run: Run, failure: BaseException) -> NoReturn:
     """Raise what stopped a run that is neither done nor given up."""
     if run.halted is None:
         raise failure
-    attach(run, run.halted, [f"it was not given up: once that is mended, agent.resume({run.run_id!r}) goes on with it"])
+    remedy = f"it was not given up: once that is mended, agent.resume({run.run_id!r}) goes on with it"
+    attach(run, run.halted, [] if isinstance(run.halted, StaleClaim) else [remedy])
     if failure is run.halted:
         raise failure
     raise run.halted from failure
@@ -134,10 +138,16 @@ async def _rounds(run: Run) -> Answer:
         if response.finish_reason is FinishReason.LENGTH:
             await _answer_cut_off(run, round_)
             continue
-        _check_before_tools(run, round_)
+        if run.replays:
+            await _may_begin_again(run, round_)
+        else:
+            _check_before_tools(run, round_)
+        run.rounds_made += 1
+        run.calls_made += len(round_.order)
         try:
             await _run_calls(run, round_)
         except Suspended:
+            run.check_cancelled()
             if not run.pending:
                 raise
             return await _waiting(run, response)
@@ -197,6 +207,8 @@ async def _run_calls(run: Run, round_: Round) -> None:
             if round_.stopped or run.token.is_cancelled:
                 break
             await execute(run, round_, slot)
+    if run.recorded.intents:
+        await settle_begun(run)
     if round_.failures:
         _check_standstill(run, round_)
 
@@ -210,10 +222,26 @@ def _check_standstill(run: Run, round_: Round) -> None:
             raise failure
 
 
+async def _may_begin_again(run: Run, round_: Round) -> None:
+    """The same for a recorded round: what had been started early all the same is in the journal alone."""
+    if _went_on(run, round_):
+        return
+    try:
+        _check_before_tools(run, round_)
+    except BaseException:
+        round_.stopped = True
+        await recall_calls(run, round_)
+        raise
+
+
+def _went_on(run: Run, round_: Round) -> bool:
+    """Whether the run has gone on after that round: then no limit of today may end it there, with the rest undone."""
+    return run.replays and round_.number + 1 in run.recorded.replies
+
+
 def _check_before_tools(run: Run, round_: Round) -> None:
     """Limits are looked at before anything runs, so a refused round has no effects (spec 7.2)."""
-    limits = run.settings.limits
-    asked = len(round_.order)
+    limits, asked = run.settings.limits, len(round_.order)
     round_.why_not_run = "a limit of the run was reached"
     if limits.rounds is not None and run.rounds_made >= limits.rounds:
         raise RoundLimitError(f"the model asked for tools after {limits.rounds} rounds, which Limits(rounds=…) forbids")
@@ -226,8 +254,6 @@ def _check_before_tools(run: Run, round_: Round) -> None:
         )
     round_.why_not_run = "the round ended before"
     check_going_on(run)
-    run.rounds_made += 1
-    run.calls_made += asked
 
 
 async def _settle_round(run: Run, round_: Round) -> bool:
@@ -310,7 +336,7 @@ def _check_consecutive(
 ) -> None:
     run.errors_in_a_row = run.errors_in_a_row + 1 if len(failed) == len(executions) else 0
     limit = run.settings.limits.consecutive_errors
-    if limit is not None and run.errors_in_a_row >= limit:
+    if limit is not None and run.errors_in_a_row >= limit and not _went_on(run, round_):
         names = sorted({execution.call.name for execution in failed})
         last = " ".join(part.text for part in failed[-1].result.contents if isinstance(part, TextContent))
         raise ConsecutiveErrorsError(

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from ._books import Round, Run
 from ._call import enter, execute
-from ._catching_up import bring_up_to_date
+from ._catching_up import catch_up
 from ._codec import canonical
 from ._doubt import as_told, did_not_happen, value_of
 from ._effects import Offload, Pause
@@ -26,14 +26,25 @@ from .events import ResponseReceived, RunStarted, TextDelta, ToolFinished
 from .messages import ChatRequest, ChatResponse, Message, ToolCall, ToolMessage
 from .tools._tool import UNSTORED, Happened, Outcome, Tool, ToolExecution, ToolResult
 
-__all__ = ["given_up_again", "go_live", "keep_answer", "look_again", "recall_calls", "recall_reply", "reclaim", "wake"]
+__all__ = [
+    "given_up_again",
+    "go_live",
+    "keep_answer",
+    "look_again",
+    "recall_calls",
+    "recall_reply",
+    "reclaim",
+    "settle_begun",
+    "settle_late",
+    "wake",
+]
 
 
 def given_up_again(run: Run) -> RunGivenUp:
     """The error of a run whose records say that it was given up."""
     given_up = run.recorded.given_up
     assert given_up is not None
-    return RunGivenUp(f"run {run.run_id!r} was given up because of {given_up.error}")
+    return RunGivenUp(f"run {run.run_id!r} was given up because of {given_up.error}", because=given_up.error)
 
 
 async def go_live(run: Run) -> None:
@@ -44,19 +55,18 @@ async def go_live(run: Run) -> None:
         raise given_up_again(run)
     if run.recorded.is_over:
         raise _lost(run, "the run has ended, but not all of its steps are there")
-    await wake(run)
+    wake(run)
 
 
-async def wake(run: Run) -> None:
-    """Nothing more is recorded: bring the books and the memory to where the run stands."""
+def wake(run: Run) -> None:
+    """Nothing more is recorded: from here on things happen."""
     if run.replays:
         run.replays = False
         if run.has_listeners and not run.listening:
             run.listening = True
             run.emit(RunStarted(run_id=run.run_id, path=run.path, memory_id=run.memory_id))
+        run.is_behind = True
         settle_late(run)
-        if run.memory is not None:
-            await bring_up_to_date(run)
 
 
 async def keep_answer(run: Run) -> None:
@@ -67,6 +77,8 @@ async def keep_answer(run: Run) -> None:
         settle_late(run)
         return
     await go_live(run)
+    if run.is_behind:
+        await catch_up(run)
     await keep_run_end(run)
 
 
@@ -159,7 +171,26 @@ async def recall_calls(run: Run, round_: Round) -> None:
     if recorded.is_over:
         round_.started.update(begun)  # unknown for good: its process died, and nobody could tell
         return
-    await wake(run)
+    wake(run)
+    for slot in begun:
+        await execute(run, round_, slot)
+
+
+async def settle_begun(run: Run) -> None:
+    """Find out how calls ended that a dead process had begun, before the run is given up in their round.
+
+    A limit, a cancellation or a call beside them has kept them from being gone on with here.
+    """
+    round_ = run.round
+    if round_ is None or run.recorded.is_over:
+        return
+    begun = [
+        slot
+        for slot in round_.calls
+        if slot not in round_.started and slot not in round_.records and round_.key(slot) in run.recorded.intents
+    ]
+    if begun:
+        wake(run)
     for slot in begun:
         await execute(run, round_, slot)
 
@@ -195,7 +226,7 @@ async def reclaim(run: Run, round_: Round) -> None:
             _recall(run, round_, slot, end)
     is_given_up = run.recorded.given_up is not None
     if is_given_up and not run.recorded.is_over:
-        await wake(run)
+        wake(run)
     else:
         round_.started.update(begun)
         await go_live(run)
@@ -213,7 +244,9 @@ def _recall(run: Run, round_: Round, slot: int, end: CallEnd) -> None:
     round_.started.add(slot)
     round_.records[slot] = execution
     if end.failure is not None:
-        round_.failures[slot] = RunGivenUp(f"run {run.run_id!r} was given up because of {end.failure}")
+        round_.failures[slot] = RunGivenUp(
+            f"run {run.run_id!r} was given up because of {end.failure}", because=end.failure
+        )
         round_.stopped = True
     if run.streams:
         run.emit(ToolFinished(run_id=run.run_id, path=run.path, execution=execution, late=False))

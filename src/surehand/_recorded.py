@@ -69,7 +69,9 @@ class Recorded(Struct, frozen=True, eq=False):
     def unknown(self) -> dict[str, CallEnd | Intent]:
         """Calls of which nobody can tell whether they happened: in doubt, or begun in a run that does not go on."""
         doubtful: dict[str, CallEnd | Intent] = {**self.waiting}
-        doubtful |= {key: end for key, end in self.ends.items() if end.outcome is Outcome.UNKNOWN}
+        doubtful |= {
+            key: end for key, end in self.ends.items() if end.outcome is Outcome.UNKNOWN and not end.is_harmless
+        }
         if self.is_over:
             doubtful |= {key: intent for key, intent in self.intents.items() if key not in self.ends}
         settled = {*self.late, *self.resolved}

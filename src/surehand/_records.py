@@ -146,6 +146,7 @@ class CallEnd(Struct, frozen=True, omit_defaults=True):
     """``DONE``, ``FAILED`` or ``IN_DOUBT``: how a call ended, whole. ``value`` is JSON, absent if it has none.
 
     ``failure`` says what gave the run up because of it. ``waits``: the run was suspended until somebody tells.
+    ``is_harmless``: the tool only reads, so that nobody needs to know whether it happened.
     """
 
     call: ToolCall
@@ -161,6 +162,7 @@ class CallEnd(Struct, frozen=True, omit_defaults=True):
     failure: str | None = None
     can_undo: bool = False
     waits: bool = False
+    is_harmless: bool = False
 
 
 class Answered(Struct, frozen=True, omit_defaults=True):

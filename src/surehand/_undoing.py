@@ -14,7 +14,7 @@ from .events import ToolUndone
 from .policies import UndoPolicy
 from .tools._tool import UNSTORED, ToolExecution, UndoOutcome
 
-__all__ = ["quietly", "step_of", "undo_entry", "undo_late"]
+__all__ = ["closed_again", "quietly", "step_of", "undo_entry", "undo_late"]
 
 
 async def undo_entry(run: Run, entry: Entry) -> list[ToolExecution[Any]]:
@@ -81,9 +81,13 @@ async def undo_late(run: Run, entry: Entry) -> None:
     if run.given_up and run.settings.undo is not UndoPolicy.OFF:
         for execution in await undo_entry(run, entry):
             quietly(run, ToolUndone(run_id=run.run_id, path=run.path, execution=execution, reason=run.undo_reason))
-        if run.log is not None:
-            with contextlib.suppress(Exception):  # whoever resumes the run says so then
-                await keep_run_end(run)
+
+
+async def closed_again(run: Run) -> None:
+    """A call ended after its run had been closed: what the journal says of the run may be another now."""
+    if run.is_closed:
+        with contextlib.suppress(Exception):  # whoever resumes the run says so then
+            await keep_run_end(run)
 
 
 def quietly(run: Run, event: Any) -> None:

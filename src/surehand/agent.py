@@ -32,6 +32,7 @@ from ._options import (
     settings_of,
 )
 from ._perform import Blocking, abandoned
+from ._records import UNFINISHED
 from ._recovery import Recovered, arecovered, asked, beginning, off_loop, opened, orphaned, recovered
 from ._results import RunResult, delivered
 from ._streams import AsyncStream, Stream
@@ -53,6 +54,7 @@ DepsT = TypeVar("DepsT", default=Any)
 OutputT = TypeVar("OutputT", default=str)
 
 Prompt = str | UserMessage | Sequence[Content]
+_RECOVERING = partial(Opening, is_new=False, joins=False, only=UNFINISHED)
 _OPTIONS_OF_RUN = ("deps", *RunOptions.__annotations__)
 
 
@@ -187,13 +189,20 @@ class Agent(Generic[DepsT, OutputT]):
         that was given up, once everything is undone; ``RunInProgress`` if it is at work elsewhere, unless ``take_over``
         takes it away from there; ``UnknownRun``; ``ReplayMismatch`` if it would do something else now than it did.
         """
-        return self._run_here(self._reopen(run_id, deps, take_over, options, is_async=False))
+        opening = partial(Opening, is_new=False, joins=False, take_over=take_over)
+        return self._run_here(self._reopen(run_id, deps, opening, options, is_async=False))
 
     async def aresume(
         self, run_id: str, *, deps: DepsT | None = None, take_over: bool = False, **options: Unpack[ResumeOptions]
     ) -> RunResult[OutputT]:
         """The awaitable form of ``resume``."""
-        run = await off_loop(lambda: self._reopen(run_id, deps, take_over, options, is_async=True))
+        opening = partial(Opening, is_new=False, joins=False, take_over=take_over)
+        return await self._resumed_on_loop(run_id, deps, opening, options)
+
+    async def _resumed_on_loop(
+        self, run_id: str, deps: Any, opening: Callable[..., Opening], options: ResumeOptions
+    ) -> RunResult[OutputT]:
+        run = await off_loop(lambda: self._reopen(run_id, deps, opening, options, is_async=True))
         return await self._run_on_loop(run)
 
     def recover(self, *, deps: DepsT | None = None, **options: Unpack[ResumeOptions]) -> list[Recovered]:
@@ -201,7 +210,10 @@ class Agent(Generic[DepsT, OutputT]):
 
         Runs that are at work, here or in another process, are left alone, and so are those that wait for somebody.
         """
-        resume = partial(self.resume, deps=deps, **options)
+
+        def resume(run_id: str) -> RunResult[OutputT]:
+            return self._run_here(self._reopen(run_id, deps, _RECOVERING, options, is_async=False))
+
         outcomes = [recovered(run_id, resume) for run_id in orphaned(self._the_journal())]
         return [outcome for outcome in outcomes if outcome is not None]
 
@@ -209,7 +221,7 @@ class Agent(Generic[DepsT, OutputT]):
         """The awaitable form of ``recover``."""
         outcomes: list[Recovered] = []
         for run_id in await off_loop(lambda: orphaned(self._the_journal())):
-            outcome = await arecovered(run_id, self.aresume(run_id, deps=deps, **options))
+            outcome = await arecovered(run_id, self._resumed_on_loop(run_id, deps, _RECOVERING, options))
             if outcome is not None:
                 outcomes.append(outcome)
         return outcomes
@@ -230,13 +242,15 @@ class Agent(Generic[DepsT, OutputT]):
             raise UserError("this agent has no journal: its runs end with their process; give Agent(journal='runs.db')")
         return self._journal
 
-    def _reopen(self, run_id: str, deps: Any, take_over: bool, options: ResumeOptions, *, is_async: bool) -> Run:
+    def _reopen(
+        self, run_id: str, deps: Any, opening: Callable[..., Opening], options: ResumeOptions, *, is_async: bool
+    ) -> Run:
         checked(options, ResumeOptions.__annotations__, "resume()")
         journal = self._the_journal()
         begun = started_of(journal, run_id)
         given: RunOptions = {**options, "run_id": run_id, **asked(begun)}
         run = self._open(begun.prompt, deps, given, is_async=is_async, streams=False)
-        run.opening = Opening(journal, begun, is_new=False, joins=False, take_over=take_over)
+        run.opening = opening(journal, begun)
         return run
 
     # ------------------------------------------------------------ opening a run

@@ -206,7 +206,11 @@ class RunInProgress(SurehandError):
 
 
 class RunGivenUp(SurehandError):
-    """The run was given up before, for the reason that the message tells; ``report_of`` says what became of it."""
+    """The run was given up before, ``because`` of the error in these words; ``report_of`` says what became of it."""
+
+    def __init__(self, message: str, *, because: str = "") -> None:
+        super().__init__(message)
+        self.because = because
 
 
 class ModelError(SurehandError):

@@ -57,6 +57,19 @@ def patient(folder: Path) -> Agent[Any, Any]:
     return Agent(replies(calls(call("slow_once")), booking("a"), say("Done.")), tools=[slow_once, book])
 
 
+@tool(repeat="with_key", timeout=0.03)
+def slow(ctx: Context) -> str:
+    """Does what it should, and always takes too long."""
+    ctx.deps.do(ctx.idempotency_key)
+    time.sleep(0.05)
+    return "too late"
+
+
+def impatient(folder: Path) -> Agent[Any, Any]:
+    """Asks again for a call that timed out, which must not get another key, whatever becomes known meanwhile."""
+    return Agent(replies(calls(call("slow")), calls(call("slow")), booking("a"), say("Done.")), tools=[slow, book])
+
+
 # ---------------------------------------------------------------- runs that are given up
 
 
@@ -75,6 +88,27 @@ def unlucky_and_remembering(folder: Path) -> Agent[Any, Any]:
     """The conversation has to tell that what was done was undone."""
     script = replies(booking("a"), calls(call("book", {"what": "b"}), call("fail")))
     return Agent(script, tools=[book, fail], memory=_in_files(folder))
+
+
+@tool(repeat="with_key")
+async def reserve(what: str, ctx: Context) -> str:
+    """Reserve something, which takes a while."""
+    await asyncio.sleep(0.01)
+    ctx.deps.do(ctx.idempotency_key)
+    await asyncio.sleep(0.01)
+    return what
+
+
+@undoes(reserve)
+async def let_go(what: str, ctx: Context) -> None:
+    ctx.deps.do(ctx.idempotency_key, "undone")
+
+
+def unlucky_in_the_middle(folder: Path) -> Agent[Any, Any]:
+    """Fails while other calls are on their way."""
+    second = calls(call("reserve", {"what": "b"}), call("fail"), call("book", {"what": "c"}))
+    script = replies(booking("a"), second)
+    return Agent(script, tools=[reserve, book, fail], parallel=True, memory=_in_files(folder))
 
 
 @tool(repeat="with_key")

@@ -6,7 +6,7 @@ Two processes never drive one run: whoever is at work on it holds its claim, and
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import Future
 
 from msgspec import Struct
@@ -45,13 +45,17 @@ class ClaimedLog:
 
 
 class Opening(Struct, frozen=True, eq=False):
-    """How a run is opened. ``is_new``: its id was made for it. ``joins``: whoever is at work on it is waited for."""
+    """How a run is opened. ``is_new``: its id was made for it. ``joins``: whoever is at work on it is followed.
+
+    ``only``: the states in which it is gone on with, if not in any.
+    """
 
     journal: Journal
     started: Started
     is_new: bool
     joins: bool = True
     take_over: bool = False
+    only: Collection[str] | None = None
 
     def __call__(self, run: Run) -> None:
         """Open it: from here on it is driven here, or told again, or followed while somebody else drives it.
@@ -67,7 +71,7 @@ class Opening(Struct, frozen=True, eq=False):
             raise UnknownRun(f"run {run.run_id!r} is not in this journal any more: it was pruned")
         if row.state in OVER:
             self._tell(run, row)
-        elif self.take_over or is_free(self.journal, row):
+        elif (self.take_over or is_free(self.journal, row)) and (self.only is None or row.state in self.only):
             self._claim(run, row)
         else:
             self._follow(run, row)
@@ -113,6 +117,10 @@ class Opening(Struct, frozen=True, eq=False):
             claim = journal.claim(run_id, journal.owner, epoch=row.epoch)
             if self.take_over:
                 journal.drive(run_id, run, take_over=True)  # whoever has lost it must not set it free
+            row = journal.row(run_id) or row  # whoever held it may have written until then
+            if row.state in OVER:
+                journal.release(run_id, run)
+                return self._tell(run, row)
             if row.state == State.SUSPENDED:
                 journal.append(claim, (), state=State.RUNNING).result()
             self._tell(run, row, ClaimedLog(journal, run_id, claim, run))

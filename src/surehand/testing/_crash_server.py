@@ -41,7 +41,8 @@ def serve(connection: Connection[Any, Any], plan_data: bytes) -> None:
         the_agent(plan)
         warm_up()
     except BaseException:
-        connection.send(_broken("the agent and the scenario cannot be loaded", traceback.format_exc()))
+        what = "the agent and the scenario cannot be loaded in another process, which has the same sys.path"
+        connection.send(_broken(what, traceback.format_exc()))
         return
     connection.send(None)
     gc.collect()

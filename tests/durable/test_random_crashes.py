@@ -1,0 +1,21 @@
+"""Runs that are killed at any record, and again while they are resumed, end with all done once, undone once, or named."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ..machine.crashes import Crash, survive
+from ..machine.scripts import MODES, Script, scripts
+
+CRASHES = st.builds(Crash, st.integers(1, 24), st.booleans())
+
+
+@pytest.mark.parametrize("mode", MODES)
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_a_run_that_dies_anywhere_comes_back_and_is_accounted_for(mode: str, data: st.DataObject) -> None:
+    script: Script = data.draw(scripts(mode))
+    first, again = data.draw(CRASHES), data.draw(st.lists(CRASHES, max_size=2))
+    survive(script, mode, first, again, forgets=data.draw(st.booleans()))
