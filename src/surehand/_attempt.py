@@ -64,19 +64,17 @@ async def outcome_of(run: Run, call: ToolCall, key: str) -> Ended:
         return await _handled(
             Job(run, tool, call, key, key, {}), Outcome.REJECTED, run.settings.errors.arguments, error
         )
-    job = Job(run, tool, call, key, key, arguments)
+    # That of a process that died: the call had been allowed, and may have happened under the key that it was given.
+    intent = run.recorded.intents.get(key)
+    job = Job(run, tool, call, key, key if intent is None else intent.key.rpartition(":")[2], arguments)
     if repairs and run.listening:
         for repair in repairs:
             run.emit(ArgumentRepaired(run_id=run.run_id, path=run.path, call=call, repair=repair))
-    intent = run.recorded.intents.get(key)
-    was_begun = intent is not None  # by a process that died: it had been allowed
-    if (run.settings.authorise is not None or tool.authorise is not None) and not was_begun:
+    if (run.settings.authorise is not None or tool.authorise is not None) and intent is None:
         denied = await _denied(job)
         if denied is not None:
             return job.ended(Outcome.DENIED, denied)
-    if intent is not None:
-        job.same_as = intent.key.rpartition(":")[2]  # whatever has become known since: it may have happened under it
-    elif run.unknown_calls:
+    if run.unknown_calls and intent is None:
         # A model that asks again while we do not know must not cause a second effect (design 3).
         job.same_as = run.unknown_calls.get((tool.name, canonical(arguments)), key)
         if job.same_as != key and tool.repeat == "never":

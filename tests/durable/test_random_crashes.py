@@ -1,9 +1,9 @@
-"""Runs that are killed at any record, and again while they are resumed, end with all done once, undone once, or named."""
+"""Runs killed at any record, and again while they are resumed, end with all done once, undone once, or named."""
 
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ..machine.crashes import Crash, survive
@@ -13,7 +13,7 @@ CRASHES = st.builds(Crash, st.integers(1, 24), st.booleans())
 
 
 @pytest.mark.parametrize("mode", MODES)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_a_run_that_dies_anywhere_comes_back_and_is_accounted_for(mode: str, data: st.DataObject) -> None:
     script: Script = data.draw(scripts(mode))
