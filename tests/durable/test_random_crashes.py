@@ -13,7 +13,13 @@ CRASHES = st.builds(Crash, st.integers(1, 24), st.booleans())
 
 
 @pytest.mark.parametrize("mode", MODES)
-@settings(max_examples=60, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=60,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=(HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large),
+)
 @given(st.data())
 def test_a_run_that_dies_anywhere_comes_back_and_is_accounted_for(mode: str, data: st.DataObject) -> None:
     script: Script = data.draw(scripts(mode))
