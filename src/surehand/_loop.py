@@ -64,7 +64,7 @@ async def run_loop(run: Run) -> Answer:
         failure = _cause(run, raised)
         if run.follows:
             raise failure  # noqa: B904  (whoever is at work on it goes on)
-        if run.replays and not run.recorded.is_over and isinstance(failure, KeyboardInterrupt | Interrupted):
+        if _is_half_told(run, failure):
             halt(run, failure)  # what it did is not all in the books yet: so it cannot be undone now
         if run.halted is None and not isinstance(failure, Suspended):
             await Shielded(give_up(run, failure))
@@ -85,6 +85,14 @@ async def _open(run: Run, opening: Callable[[Run], None]) -> None:
         await Offload(opening, (run,))
     except BaseException as raised:
         raise halt(run, unwrapped(raised))  # noqa: B904  (nothing has begun)
+
+
+def _is_half_told(run: Run, failure: BaseException) -> bool:
+    """Whether a replay was broken off before all of its records had been told."""
+    was_broken_off = (
+        isinstance(failure, KeyboardInterrupt | Interrupted) or run.requests_made + 1 in run.recorded.replies
+    )
+    return run.replays and not run.recorded.is_over and was_broken_off
 
 
 def _raise_stop(run: Run, failure: BaseException) -> NoReturn:
