@@ -233,7 +233,7 @@ def test_a_cancelled_step_does_not_lose_the_record_of_what_has_happened() -> Non
 @pytest.mark.parametrize(
     ("value", "hint"),
     [(object(), None), ((1, 2), None), (ORDER, None), ({1: 2}, None), (5, str), (ORDER, dict[str, Any])],
-    ids=repr,
+    ids=["object", "tuple", "dataclass", "key", "int as str", "dataclass as dict"],
 )
 @pytest.mark.parametrize("is_async", [False, True])
 def test_a_value_that_cannot_be_stored_is_refused_and_the_error_says_that_the_step_ran(
