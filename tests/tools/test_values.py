@@ -6,11 +6,11 @@ import dataclasses
 import datetime
 import enum
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypedDict
 
 import msgspec
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict, Field, computed_field
 
 from surehand.tools._declare import tool
 from surehand.tools._parameter import MISSING
@@ -27,6 +27,20 @@ class Dog(Animal):
     tricks: list[str] = []
 
 
+class Renamed(BaseModel):
+    number: int = Field(validation_alias="roomNumber", serialization_alias="no")
+
+
+class Priced(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    net: int
+
+    @computed_field
+    @property
+    def gross(self) -> int:
+        return self.net + 19
+
+
 @dataclasses.dataclass
 class Point:
     x: int
@@ -35,6 +49,18 @@ class Point:
 
 class Record(msgspec.Struct):
     a: int
+
+
+class Opened(msgspec.Struct, tag=True):
+    at: datetime.date
+
+
+class Closed(msgspec.Struct, tag=True):
+    at: datetime.date
+
+
+class Room(TypedDict):  # not typing_extensions', which pydantic asks for before Python 3.12
+    number: int
 
 
 class Colour(enum.Enum):
@@ -82,6 +108,11 @@ def deep() -> list[Any]:
         (list[Animal | Point], [Animal(name="a"), Point(1, datetime.date(2031, 5, 3))]),
         (Point, Point(1, datetime.date(2031, 5, 3))),
         (Record, Record(1)),
+        (Renamed, Renamed.model_validate({"roomNumber": 7})),
+        (Priced, Priced(net=100)),
+        (list[Record], [Record(1)]),
+        (Opened | Closed, Closed(datetime.date(2031, 5, 3))),
+        (Room, {"number": 7}),
     ],
     ids=repr,
 )
@@ -91,6 +122,14 @@ def test_a_value_of_the_declared_type_comes_back_as_itself(hint: Any, value: Any
     assert data is not None
     restored = codec.load(data)
     assert (type(restored), restored) == (type(value), value)
+
+
+def test_a_whole_number_where_a_float_is_declared_comes_back_as_that_float() -> None:
+    codec = ValueCodec(float)
+    data = codec.dump(95)
+    assert data is not None
+    restored = codec.load(data)
+    assert (type(restored), restored) == (float, 95.0)
 
 
 @pytest.mark.parametrize(

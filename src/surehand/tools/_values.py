@@ -39,8 +39,7 @@ class ValueCodec:
                 return None
             data = self._adapter.dump(value)
             restored = self._adapter.load(data)
-            # A subtype of the declared type would come back as the declared one, and an undo would get less.
-            return data if type(restored) is type(value) and bool(restored == value) else None
+            return data if _is_of_type(restored, value) and bool(restored == value) else None
         except Exception:  # whatever a user's type does here, the call has happened and stays done
             return None
 
@@ -57,12 +56,13 @@ class ValueCodec:
     @cached_property
     def _adapter(self) -> _Adapter | None:
         hint = Any if self._hint is MISSING else self._hint
-        if _is_struct(hint):
-            return _OfStruct(hint)
-        try:
-            return _OfPydantic(hint)
-        except Exception:  # a type that pydantic does not know
-            return None
+        kinds = (_OfStructs,) if _is_struct(hint) else (_OfPydantic, _OfStructs)
+        for kind in kinds:
+            try:
+                return kind(hint)
+            except Exception:  # a type that it does not know, such as one of Structs for pydantic
+                continue
+        return None
 
 
 class _OfPydantic:
@@ -70,13 +70,14 @@ class _OfPydantic:
         self._adapter = adapter_of(hint)
 
     def dump(self, value: Any) -> bytes:
-        return self._adapter.dump_json(value, warnings="error")
+        # By the names of its fields, without what is computed from them: aliases of writing and reading may differ.
+        return self._adapter.dump_json(value, by_alias=False, round_trip=True, warnings="error")
 
     def load(self, data: bytes) -> Any:
-        return self._adapter.validate_json(data)
+        return self._adapter.validate_json(data, by_alias=True, by_name=True)
 
 
-class _OfStruct:
+class _OfStructs:
     def __init__(self, hint: Any) -> None:
         self._decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(hint)
 
@@ -89,6 +90,12 @@ class _OfStruct:
 
 def _is_struct(hint: object) -> bool:
     return isinstance(hint, type) and issubclass(hint, msgspec.Struct)
+
+
+def _is_of_type(restored: object, value: object) -> bool:
+    # A subtype of the declared type would come back as the declared one, and an undo would get less. A whole number
+    # is one of the floats that were declared.
+    return type(restored) is type(value) or (type(restored), type(value)) == (float, int)
 
 
 def _is_plain(value: Any) -> bool:
