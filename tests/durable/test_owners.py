@@ -25,14 +25,31 @@ sys.stdin.read()
 """
 
 
+FORK = """
+import os
+import sys
+import time
+from surehand import SQLiteJournal
+journal = SQLiteJournal(sys.argv[1])
+name = journal.owner
+child = os.fork()
+if child == 0:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    time.sleep(60)
+    os._exit(0)
+print(name, child, flush=True)
+sys.stdin.read()
+"""
+
+
 @pytest.fixture
 def journal(tmp_path: Path) -> Path:
     return tmp_path / "runs.db"
 
 
-def held(journal: Path) -> tuple[subprocess.Popen[str], str]:
+def held(journal: Path, script: str = HOLD) -> tuple[subprocess.Popen[str], str]:
     process = subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(journal)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", script, str(journal)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     assert process.stdout is not None
     return process, process.stdout.readline().strip()
@@ -88,6 +105,19 @@ def test_a_fork_is_somebody_else_and_its_death_says_nothing_of_its_parent(journa
     assert child not in ("", name)
     assert [is_alive(journal, child), is_alive(journal, name)] == [False, True]
     owner.close()
+
+
+def test_a_process_that_was_killed_is_gone_though_a_fork_of_it_lives_on(journal: Path) -> None:
+    process, said = held(journal, FORK)
+    name, child = said.split()
+    try:
+        assert is_alive(journal, name)
+        process.kill()
+        ended(process)
+        os.kill(int(child), 0)  # it lives
+        assert not is_alive(journal, name)
+    finally:
+        os.kill(int(child), signal.SIGKILL)
 
 
 def test_files_of_processes_that_are_gone_are_removed(journal: Path) -> None:

@@ -78,7 +78,7 @@ class Owner:
             return self._name
 
     def _take(self) -> None:
-        # What a fork inherits is its parent's lock: it is left alone, and closing it here would not release it there.
+        self.after_fork()
         self._folder.mkdir(exist_ok=True)
         _swept(self._folder)
         file = None
@@ -86,6 +86,15 @@ class Owner:
             self._name = f"{os.getpid()}-{secrets.token_hex(8)}"
             file = _created(self._folder / self._name)
         self._file, self._pid = file, os.getpid()
+
+    def after_fork(self) -> None:
+        """In the child: let go of the inherited file, which would hold the parent's lock for as long as this one lives.
+
+        Closing it here does not release the lock there.
+        """
+        if self._file is not None:
+            self._file.close()
+        self._file, self._pid = None, -1
 
     def close(self) -> None:
         """Let go: whoever looks from now on sees a process that is gone."""

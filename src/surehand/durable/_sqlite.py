@@ -9,6 +9,7 @@ import time
 import weakref
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -125,8 +126,10 @@ class SQLiteJournal:
         self._lock.acquire()
         self._disconnect()
 
-    def after_fork(self) -> None:
+    def after_fork(self, *, is_child: bool) -> None:
         """Go on, in the parent as in the child; what is needed is opened again when it is."""
+        if is_child:
+            self._owner.after_fork()
         self._lock.release()
         self._reading.release()
 
@@ -303,11 +306,15 @@ def _before_fork() -> None:
         journal.before_fork()
 
 
-def _after_fork() -> None:
+def _after_fork(*, is_child: bool) -> None:
     while _held:
-        _held.pop().after_fork()
+        _held.pop().after_fork(is_child=is_child)
     _FORKING.release()
 
 
 if hasattr(os, "register_at_fork"):  # Windows has no fork
-    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
+    os.register_at_fork(
+        before=_before_fork,
+        after_in_parent=partial(_after_fork, is_child=False),
+        after_in_child=partial(_after_fork, is_child=True),
+    )
