@@ -29,7 +29,7 @@ def ask(run: Run) -> Core[ChatResponse]:
 
 async def _recalled(run: Run, number: int) -> ChatResponse:
     response = recall_reply(run, number)
-    while response is None and run.follows and run.recorded.given_up is None:
+    while response is None and run.follows:
         await look_again(run)
         response = recall_reply(run, number)
     if response is None:

@@ -31,8 +31,6 @@ _RUN = "__surehand_run__"  # the attribute of an exception that leads to the run
 
 async def give_up(run: Run, failure: BaseException) -> None:
     """End a run without a result: settle what runs, undo what was done, close the memory, say what still stands."""
-    while run.follows and not run.recorded.is_over:
-        await look_again(run)
     if run.replays and run.recorded.state == State.SUCCEEDED:
         attach(run, failure)  # it has succeeded, and was only being told again
         return
@@ -215,15 +213,16 @@ async def undo_all(run: Run, failed_tool: str) -> None:
 
 async def _before_undoing(run: Run, keys: Sequence[str] | None = None) -> None:
     """A run that replays goes on here if one of these calls has not been undone yet."""
-    while _is_left_to_undo(run, keys) and run.follows:
+    while (is_left := _is_left_to_undo(run, keys)) and run.follows:
         await look_again(run)
-    if _is_left_to_undo(run, keys):
+    if is_left:
         wake(run)
 
 
 def _is_left_to_undo(run: Run, keys: Sequence[str] | None) -> bool:
-    undos = run.recorded.undos
-    return run.replays and any(step_of(entry) not in undos for entry in run.ledger.waiting(keys))
+    if not run.replays or run.recorded.is_over or run.settings.undo is UndoPolicy.OFF:
+        return False
+    return any(step_of(entry) not in run.recorded.undos for entry in run.ledger.waiting(keys))
 
 
 async def undo_some(run: Run, keys: Sequence[str]) -> None:

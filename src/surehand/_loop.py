@@ -20,7 +20,7 @@ from ._effects import Offload, RunTools, Shielded, UseMemory, told, unwrapped
 from ._giveup import attach, book_round, give_up, leave, save, undo_all, undo_some
 from ._job import Interrupted
 from ._keeping import halt
-from ._recalling import given_up_again, keep_answer, recall_calls, settle_begun
+from ._recalling import given_up_again, keep_answer, look_again, recall_calls, settle_begun
 from .errors import (
     CallLimitError,
     ConsecutiveErrorsError,
@@ -62,6 +62,8 @@ async def run_loop(run: Run) -> Answer:
         return await _rounds(run)
     except BaseException as raised:
         failure = _cause(run, raised)
+        while run.follows and isinstance(failure, RunGivenUp):
+            await look_again(run)  # whoever is at work on it undoes what it did, and then its report is told
         if run.follows:
             raise failure  # noqa: B904  (whoever is at work on it goes on)
         if _is_half_told(run, failure):
@@ -122,7 +124,7 @@ def _cause(run: Run, raised: BaseException) -> BaseException:
 
 async def abandon(run: Run, failure: BaseException) -> None:
     """Give up a run whose answer came too late to be delivered (spec 11.7.3); one that was told again stands."""
-    if run.halted is None and not (run.replays or run.follows):
+    if run.halted is None and not run.replays:
         await Shielded(give_up(run, failure))
 
 

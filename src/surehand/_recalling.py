@@ -71,7 +71,7 @@ def wake(run: Run) -> None:
 
 async def keep_answer(run: Run) -> None:
     """The run has its answer: write that down, unless it is written."""
-    while run.follows and not (run.recorded.is_over or run.recorded.given_up):
+    while run.follows and run.recorded.given_up is None:
         await look_again(run)
     if run.replays and run.recorded.state == State.SUCCEEDED:
         settle_late(run)
@@ -156,12 +156,12 @@ def _described(message: Message) -> str:
 
 async def recall_calls(run: Run, round_: Round) -> None:
     """Enter how the round's calls ended, in the order in which they did; go live if one of them is not recorded."""
-    while _is_unsettled(run, round_) and run.follows and run.recorded.given_up is None:
+    while not (is_settled := _recall_ends(run, round_)) and run.follows:
         await look_again(run)
+    if is_settled:
+        return
     recorded = run.recorded
     begun = [slot for slot in round_.calls if slot not in round_.records and round_.key(slot) in recorded.intents]
-    if not _is_unsettled(run, round_):
-        return
     if recorded.given_up is None:
         await go_live(run)
         for slot in begun if round_.stopped else [slot for slot in round_.orphans if slot in begun]:
@@ -195,9 +195,11 @@ async def settle_begun(run: Run) -> None:
         await execute(run, round_, slot)
 
 
-def _is_unsettled(run: Run, round_: Round) -> bool:
-    """Whether a call of the round has no end on record, once those that have are in the books."""
+def _recall_ends(run: Run, round_: Round) -> bool:
+    """Enter the ends on record of the round's calls in the books; gives whether these are all of them."""
     recorded = run.recorded
+    for key in recorded.calls_of(round_.number):  # while it is followed, more of them begin
+        round_.calls.setdefault(round_slot(key), _call_of(run, key))
     for key in recorded.ends_of(round_.number):
         if round_slot(key) not in round_.records:
             _recall(run, round_, round_slot(key), recorded.ends[key])
@@ -206,7 +208,7 @@ def _is_unsettled(run: Run, round_: Round) -> bool:
         missing = [key for key in missing if key in recorded.intents]
     if missing and round_.number + 1 in recorded.replies:
         raise _lost(run, f"it has the reply after round {round_.number}, but not how calls {missing} ended")
-    return bool(missing)
+    return not missing
 
 
 async def reclaim(run: Run, round_: Round) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,16 +14,20 @@ from surehand import (
     Agent,
     CancelToken,
     ChatParameters,
+    ChatRequest,
     MemoryJournal,
     MessageWindow,
     RunCancelled,
     RunGivenUp,
+    StreamPiece,
+    ToolCallReady,
     ToolContext,
     ToolFinished,
     UserError,
     UserMessage,
     report_of,
     tool,
+    undoes,
 )
 from surehand.messages import TextContent
 from surehand.testing import ScriptedModel, call, calls, say
@@ -166,6 +172,92 @@ def test_whoever_waits_for_a_run_may_stop_waiting_and_the_run_goes_on(mode: Mode
     may_end.set()
     worker.join(20)
     assert results[0].output == "Done"
+
+
+@every_mode
+@pytest.mark.parametrize("fails_in", ["a tool", "the model"])
+def test_whoever_joins_a_run_that_is_being_given_up_gets_its_report_once_all_is_undone(
+    mode: Mode, fails_in: str
+) -> None:
+    life, log = Life(), []
+    undoing, may_end = threading.Event(), threading.Event()
+
+    @tool
+    def book() -> str:
+        log.append("book")
+        return "seat"
+
+    @undoes(book)
+    def cancel(seat: str) -> None:
+        undoing.set()
+        assert may_end.wait(20)
+        log.append("cancel")
+
+    @tool
+    def boom() -> None:
+        raise OSError("boom")
+
+    first = agent(
+        life, calls(call("book")), calls(call("boom")) if fails_in == "a tool" else OSError("boom"), tools=[book, boom]
+    )
+    errors: list[Any] = []
+    worker = threading.Thread(target=lambda: errors.append(raised(lambda: first.run("Go", run_id=RUN))))
+    worker.start()
+    assert undoing.wait(20)
+    joined: list[Any] = []
+    joiner = threading.Thread(target=lambda: joined.append(mode.drive(agent(life, tools=[book, boom]), run_id=RUN)))
+    joiner.start()
+    joiner.join(0.1)
+    assert joined == []
+    may_end.set()
+    worker.join(20)
+    joiner.join(20)
+    (ended,) = joined
+    assert isinstance(ended.error, RunGivenUp) and ended.report == report_of(errors[0])
+    assert [e.key for e in ended.report.undone] == ["1.0"] and log == ["book", "cancel"]
+
+
+@every_mode
+def test_whoever_joins_a_run_that_is_given_up_while_a_call_is_at_work_leaves_that_call_to_it(mode: Mode) -> None:
+    life, log = Life(), []
+    entered, may_end = threading.Event(), threading.Event()
+
+    @tool(repeat="with_key")
+    def slow(ctx: ToolContext[Any]) -> str:
+        log.append("slow")
+        entered.set()
+        assert may_end.wait(20)
+        return "slow"
+
+    @undoes(slow)
+    def undo_slow(value: str) -> None:
+        log.append("undo")
+
+    class Breaks(ScriptedModel):
+        def stream(self, request: ChatRequest) -> Iterator[StreamPiece]:
+            for piece in super().stream(request):
+                yield piece
+                if isinstance(piece, ToolCallReady):
+                    assert entered.wait(20)
+                    raise OSError("the line broke")
+
+    first = agent(life, Breaks([calls(call("slow"))]), tools=[slow], early_start="all")
+    worker = threading.Thread(target=lambda: Mode("stream", True).drive(first, "Go", run_id=RUN))
+    worker.start()
+    assert entered.wait(20)
+    while "GIVEN_UP" not in [record.kind for record in life.journal.records(RUN)]:
+        time.sleep(0.001)
+    joined: list[Any] = []
+    joiner = threading.Thread(target=lambda: joined.append(mode.drive(agent(life, tools=[slow]), run_id=RUN)))
+    joiner.start()
+    joiner.join(0.1)
+    assert joined == [] and log == ["slow"]
+    may_end.set()
+    worker.join(20)
+    joiner.join(20)
+    (ended,) = joined
+    assert isinstance(ended.error, RunGivenUp)
+    assert [e.key for e in ended.report.undone] == ["1.0"] and log == ["slow", "undo"]
 
 
 # ---------------------------------------------------------------- what cannot be kept
