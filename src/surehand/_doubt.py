@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import assert_never, cast
 
+from msgspec.structs import replace
+
 from ._books import Run
 from ._codec import canonical, from_json
 from ._effects import Offload
@@ -28,7 +30,7 @@ async def begun(job: Job) -> Probe:
     run, tool, intent = job.run, job.tool, job.run.recorded.intents.get(job.key)
     arguments = canonical(job.arguments)
     if intent is None:
-        await keep(run, draft(INTENT, job.key, Intent(job.call, arguments, f"{run.run_id}:{job.same_as}")))
+        await keep(run, draft(INTENT, job.key, _intent(job)))
         return Absent()
     if intent.arguments != arguments:
         raise halt(run, ReplayMismatch(
@@ -38,7 +40,17 @@ async def begun(job: Job) -> Probe:
     if tool.repeat != "never" and (tool.undo is not None or not is_given_up(run)):
         return Absent()
     told = run.recorded.resolved.get(job.key)
-    return await probed(job) if told is None else as_told(tool, told)
+    if told is None:
+        return await probed(job)
+    answer = as_told(tool, told)
+    if isinstance(answer, Absent) and not is_given_up(run):
+        # That word was about the process that died: if this one dies in the body too, nobody has told of that.
+        await keep(run, replace(draft(INTENT, job.key, _intent(job)), once=False))
+    return answer
+
+
+def _intent(job: Job) -> Intent:
+    return Intent(job.call, canonical(job.arguments), f"{job.run.run_id}:{job.same_as}")
 
 
 def as_told(tool: Tool, told: Answered) -> Probe:

@@ -102,6 +102,8 @@ def _enter(index: Recorded, record: Record) -> None:
             index.replies[int(step)] = from_json(body, Reply)
         case _records.INTENT:
             index.intents[step] = from_json(body, Intent)
+            index.waiting.pop(step, None)  # begun again, once somebody had told that it did not happen:
+            index.resolved.pop(step, None)  # of what has become of it since, nobody has told yet
             index.begun.setdefault(round_of(step), {})[step] = None
         case _records.DONE | _records.FAILED | _records.IN_DOUBT:
             _enter_end(index, step, from_json(body, CallEnd))

@@ -135,7 +135,10 @@ class Reply(Struct, frozen=True, omit_defaults=True):
 
 
 class Intent(Struct, frozen=True):
-    """``INTENT``: the body is about to be entered, with these arguments in canonical form."""
+    """``INTENT``: the body is about to be entered, with these arguments in canonical form.
+
+    There is another one if somebody has told that the call did not happen, and it is made after all.
+    """
 
     call: ToolCall
     arguments: str

@@ -25,7 +25,8 @@ def remains(journal: Journal, *, upto: int | None = None) -> MemoryJournal:
     left = MemoryJournal()
     for row in journal.rows():
         records = journal.records(row.run_id)[:upto]
-        drafts = [Draft(record.kind, record.step, record.body, record.kind in _ONCE) for record in records]
+        once = {(record.kind, record.step): record.seq for record in reversed(records) if record.kind in _ONCE}
+        drafts = [Draft(r.kind, r.step, r.body, once.get((r.kind, r.step)) == r.seq) for r in records]
         left.start(row.run_id, "a process that is gone", drafts, state=row.state if upto is None else "RUNNING")
     return left
 

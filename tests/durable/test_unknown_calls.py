@@ -182,6 +182,22 @@ def test_once_somebody_has_told_that_it_did_not_happen_it_is_done_once(mode: Mod
 
 
 @every_mode
+def test_somebodys_word_is_about_the_process_that_died_and_not_about_the_next_one(mode: Mode) -> None:
+    life = Life()
+    revived(mode, life, effect=False)
+    agent(life, tools=bank(life)).resolve(KEY, Absent())
+    mode.drive(agent(life, say("Done"), tools=bank(life)), run_id=RUN)  # and dies in the body, with the effect
+    life.next()
+    assert life.log == ["book seat", PAID]
+    waits = mode.drive(agent(life, say("Never"), tools=bank(life)), run_id=RUN)
+    assert [e.key for e in waits.answer.pending] == ["2.0"] and life.log == ["book seat", PAID]
+    told = agent(life, say("Done"), tools=bank(life))
+    assert [(u.key, u.waits) for u in told.unknowns()] == [(KEY, True)]
+    told.resolve(KEY, Happened("paid 5"))
+    assert mode.drive(told, run_id=RUN).answer.output == "Done" and life.log == ["book seat", PAID]
+
+
+@every_mode
 @CANNOT_TELL
 @pytest.mark.parametrize("effect", [True, False])
 def test_with_unknown_undo_the_run_is_given_up_and_the_call_is_undone_by_its_arguments(
