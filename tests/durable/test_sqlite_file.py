@@ -115,6 +115,8 @@ def test_somebody_elses_database_is_refused_and_left_alone(tmp_path: Path) -> No
     with pytest.raises(JournalDamaged, match="a database of something else"):
         SQLiteJournal(tmp_path / "x.db")
     assert plain(tmp_path / "x.db", "SELECT name FROM sqlite_master") == [("t",)]
+    assert plain(tmp_path / "x.db", "PRAGMA journal_mode") == [("delete",)]
+    assert os.listdir(tmp_path) == ["x.db"]
 
 
 def test_a_newer_form_is_refused_and_says_what_to_do(path: Path) -> None:
@@ -125,8 +127,44 @@ def test_a_newer_form_is_refused_and_says_what_to_do(path: Path) -> None:
 
 
 def test_a_folder_that_does_not_exist_is_named(tmp_path: Path) -> None:
-    with pytest.raises(JournalUnavailable, match="folder exists"):
+    with pytest.raises(
+        JournalUnavailable, match=re.escape(f"there is no folder {str(tmp_path / 'missing')!r}; see that")
+    ):
         SQLiteJournal(tmp_path / "missing" / "runs.db")
+
+
+def test_a_folder_in_place_of_a_file_is_told(tmp_path: Path) -> None:
+    with pytest.raises(JournalUnavailable, match="it is a folder; give the path of a file"):
+        SQLiteJournal(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["", ":memory:"])
+def test_a_journal_without_a_file_is_another_one(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match=rf"journal '{name}'; expected the path of a file, .* is MemoryJournal\(\)"):
+        SQLiteJournal(name)
+    assert os.listdir(tmp_path) == []
+
+
+def test_who_has_gone_to_another_folder_still_sees_who_is_alive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with contextlib.closing(SQLiteJournal("x.db")) as ours, contextlib.closing(SQLiteJournal("x.db")) as theirs:
+        owner = theirs.owner
+        os.chdir("elsewhere")
+        assert ours.is_alive(owner) and theirs.is_alive(ours.owner)
+    assert os.listdir(tmp_path / "elsewhere") == []
+
+
+def test_whoever_opens_a_journal_through_a_link_sees_who_is_alive(tmp_path: Path) -> None:
+    (tmp_path / "link.db").symlink_to("x.db")
+    with (
+        contextlib.closing(SQLiteJournal(tmp_path / "x.db")) as ours,
+        contextlib.closing(SQLiteJournal(tmp_path / "link.db")) as theirs,
+    ):
+        assert ours.is_alive(theirs.owner) and theirs.is_alive(ours.owner)
 
 
 def test_a_file_that_another_program_locks_is_an_error_and_works_again_afterwards(path: Path) -> None:

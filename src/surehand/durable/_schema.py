@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ..errors import JournalDamaged, JournalTooNew
 
-__all__ = ["APPLICATION", "VERSION", "prepare"]
+__all__ = ["APPLICATION", "VERSION", "prepare", "refuse_others"]
 
 APPLICATION = 0x53484E44  # "SHND": tells a journal from somebody else's database
 VERSION = 1
@@ -36,11 +36,10 @@ def prepare(connection: sqlite3.Connection, path: Path) -> None:
         return  # without a lock: opening does not wait for others' writes
     connection.execute("BEGIN IMMEDIATE")  # two processes may open a new or old file at once
     try:
+        refuse_others(connection, path)
         application, version, has_tables = _form_of(connection)
         if application == version == 0 and not has_tables:
             _create(connection)
-        elif application != APPLICATION:
-            raise JournalDamaged(f"{path} is a database of something else; give the journal a file of its own")
         elif version > VERSION:
             raise JournalTooNew(
                 f"{path} was written by a newer surehand (form {version}; this one reads up to {VERSION}); "
@@ -57,10 +56,18 @@ def prepare(connection: sqlite3.Connection, path: Path) -> None:
         raise
 
 
+def refuse_others(connection: sqlite3.Connection, path: Path) -> None:
+    """Raise ``JournalDamaged`` for somebody else's database, of which nothing is changed."""
+    application, version, has_tables = _form_of(connection)
+    if application != APPLICATION and (application or version or has_tables):
+        raise JournalDamaged(f"{path} is a database of something else; give the journal a file of its own")
+
+
 def _form_of(connection: sqlite3.Connection) -> tuple[int, int, bool]:
-    (application,) = connection.execute("PRAGMA application_id").fetchone()
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    # Whose it is comes last: another process may be creating it, and tables that are there have their mark.
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
     return application, version, tables > 0
 
 

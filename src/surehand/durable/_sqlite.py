@@ -25,7 +25,7 @@ from ..errors import (
 from . import _owners
 from ._journal import EMPTY, Claim, Damage, Draft, Record, RunRow
 from ._owners import Driven, Owner
-from ._schema import prepare
+from ._schema import prepare, refuse_others
 from ._tables import (
     FAILURES,
     all_damage,
@@ -68,9 +68,17 @@ class SQLiteJournal:
     ) -> None:
         if sync not in ("full", "normal"):
             raise UserError(f"journal sync={sync!r}; expected 'full' or 'normal'")
+        if os.fspath(path) in ("", ":memory:"):
+            raise UserError(
+                f"journal {os.fspath(path)!r}; expected the path of a file, such as 'runs.db'; one without a file is "
+                "MemoryJournal()"
+            )
         self.path = Path(path)
+        # Under one name for all: who looks elsewhere for a live process's lock, after os.chdir() or through a link,
+        # takes it for dead and its runs away.
+        self._file = Path(os.path.realpath(path))
         self._sync, self._wait, self._now = sync, wait, now
-        self._owner, self._driven = Owner(self.path), Driven()
+        self._owner, self._driven = Owner(self._file), Driven()
         # Taken in this order; the second for moments only, so that a long history that is read holds up no run.
         self._reading, self._lock = threading.Lock(), threading.Lock()
         self._connections: tuple[sqlite3.Connection, Writer] | None = None
@@ -96,11 +104,10 @@ class SQLiteJournal:
             raise
 
     def _connect(self) -> sqlite3.Connection:
-        if self.path.exists() and not os.access(self.path, os.W_OK):
-            # SQLite would open it to be read, and the connection would stay so when the file may be written again.
-            raise PermissionError("it may not be written")
-        connection = sqlite3.connect(self.path, timeout=self._wait, isolation_level=None, check_same_thread=False)
+        _check_place(self._file)
+        connection = sqlite3.connect(self._file, timeout=self._wait, isolation_level=None, check_same_thread=False)
         try:
+            refuse_others(connection, self.path)  # before its mode is changed
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute(f"PRAGMA synchronous = {self._sync}")
             connection.execute(f"PRAGMA wal_autocheckpoint = {_PAGES_OF_LOG}")
@@ -144,7 +151,7 @@ class SQLiteJournal:
 
     def is_alive(self, owner: str) -> bool:
         """Whether the process of that name still runs, or is merely stopped; the empty name is nobody's."""
-        return self._translated(lambda: _owners.is_alive(self.path, owner))
+        return self._translated(lambda: _owners.is_alive(self._file, owner))
 
     def drive(self, run_id: str, driver: object = None, *, take_over: bool = False) -> bool:
         """Note that this process drives that run now; False if it does so already."""
@@ -284,7 +291,8 @@ class SQLiteJournal:
     def _error_of(self, error: Exception) -> JournalError:
         if is_damage(error):
             return JournalDamaged(
-                f"{self.path} is damaged or no journal ({error}); `surehand journal check` tells more"
+                f"{self.path} is damaged or no journal ({error}); `surehand journal check` tells more of a journal; "
+                "if the file is something else, give the journal another one"
             )
         if isinstance(error, sqlite3.IntegrityError):
             return RecordExists(f"{self.path}: a record that may exist once is there already ({error})")
@@ -292,6 +300,17 @@ class SQLiteJournal:
             f"the journal {self.path} cannot be used: {error}; see that its folder exists and can be written, that "
             "the disk is not full, and that no other program has locked it; then the run can be resumed"
         )
+
+
+def _check_place(path: Path) -> None:
+    """Raise ``OSError`` in words for what SQLite has one sentence for, or would not mind."""
+    if path.is_dir():
+        raise IsADirectoryError("it is a folder; give the path of a file")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {str(path.parent)!r}")
+    if path.exists() and not os.access(path, os.W_OK):
+        # SQLite would open it to be read, and the connection would stay so when the file may be written again.
+        raise PermissionError("it may not be written")
 
 
 _JOURNALS: weakref.WeakSet[SQLiteJournal] = weakref.WeakSet()
