@@ -197,6 +197,18 @@ def _no_effects(folder: Path) -> list[Effect]:
     return []
 
 
+def _lines(folder: Path) -> list[Any]:
+    return ["crash-test:1.0"]
+
+
+def _nothing(folder: Path) -> Any:
+    return None
+
+
+def _breaks(folder: Path) -> list[Effect]:
+    raise LookupError("the books are closed")
+
+
 @pytest.mark.parametrize(
     ("agent", "given", "message"),
     [
@@ -210,6 +222,13 @@ def _no_effects(folder: Path) -> list[Effect]:
         (lambda folder: faults.booker, scenario(), "stand at the top of a module"),
         (agents.traveller, scenario(effects=lambda folder: []), "stand at the top of a module"),
         (agents.traveller, "Go", "expected a Scenario"),
+        (
+            agents.traveller,
+            scenario(effects=_lines),
+            "effects gave 'crash-test:1.0'; expected an iterable of Effect(key)",
+        ),
+        (agents.traveller, scenario(effects=_nothing), "effects gave None; expected an iterable of Effect(key)"),
+        (agents.traveller, scenario(effects=_breaks), "LookupError: the books are closed"),
         (agents.traveller, scenario(effects=_no_effects, deps=int), "crash test of tests.testing.agents:traveller"),
     ],
 )

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import importlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from ..policies import UndoPolicy
 from ..tools._tool import ToolExecution
 from ._crash_checks import GIVEN_UP, NOTHING, SUCCEEDED, WAITS, CallFact, Facts
 from ._crash_watch import Watch, notes_of, watched
-from ._crash_world import RUN_ID, Case, Plan
+from ._crash_world import RUN_ID, Case, Effect, Plan
 
 __all__ = ["Stage", "run_once", "settle", "the_agent"]
 
@@ -193,6 +193,7 @@ def _facts(here: Stage, case: Case, failures: Sequence[str]) -> Facts:
     scenario = here.plan.scenario
     failures = list(failures)
     ended, report = NOTHING, None
+    looked_at = len(notes_of(case.folder / "diary"))  # what a body that ends late records after this, nobody sees here
     records = here.journal.records(RUN_ID) if here.journal.row(RUN_ID) is not None else []
     if records and not failures:
         ended, report, problems = _told_again(here)
@@ -205,12 +206,24 @@ def _facts(here: Stage, case: Case, failures: Sequence[str]) -> Facts:
         tuple((record.kind, record.step) for record in records),
         () if report is None else tuple(_call(here, execution, keys) for execution in report.executions),
         frozenset(unknown.key for unknown in here.agent.unknowns() if unknown.run_id == RUN_ID),
-        tuple(scenario.effects(here.world)),
-        tuple(notes_of(case.folder / "diary")),
+        _effects(here),
+        tuple(n for i, n in enumerate(notes_of(case.folder / "diary")) if i < looked_at or n.kind != "kept"),
         frozenset(name for name, tool in tools.items() if tool.repeat != "safe"),
         memory,
         tuple(failures),
     )
+
+
+def _effects(here: Stage) -> tuple[Effect, ...]:
+    told: Any = here.plan.scenario.effects(here.world)
+    effects: list[Any] = [*told] if isinstance(told, Iterable) else [told]
+    for effect in effects:
+        if not isinstance(effect, Effect):
+            raise UserError(
+                f"Scenario.effects gave {effect!r}; expected an iterable of Effect(key), one for each thing that "
+                "happened outside"
+            )
+    return tuple(effects)
 
 
 def _intent(record: Record) -> Intent:

@@ -15,7 +15,6 @@ import time
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -53,7 +52,7 @@ def serve(connection: Connection[Any, Any], plan_data: bytes) -> None:
 
 
 def _broken(problem: str, details: str) -> Verdict:
-    return Verdict((problem,), f"{problem}:\n{details}", Learned(), is_broken=True)
+    return Verdict((problem,), f"{problem}:\n{details}" if details else problem, Learned(), is_broken=True)
 
 
 def _play(plan: Plan, case: Case) -> Verdict:
@@ -140,7 +139,12 @@ def _child(plan: Plan, case: Case, process: int, kill: Kill | None, pipe: int) -
     status = 1
     try:
         watch = Watch(case.folder / "diary", process, kill)
-        started = partial(os.write, pipe, b"s")
+        told: list[int] = []
+
+        def started() -> None:
+            if not told:  # what follows the first byte is the answer
+                told.append(os.write(pipe, b"s"))
+
         try:
             answer: Any = (run_once if process == 1 else _verdict)(plan, case, watch, started)
         except Exception as error:

@@ -149,7 +149,9 @@ def _cases(
 
 def _plan(agent: Any, scenario: Any, timeout: float) -> bytes:
     if isinstance(agent, Agent):
-        raise UserError("crash_test(): the agent is used in other processes; name it as 'module:name'")
+        raise UserError(
+            "crash_test(): the agent is used in other processes; name it as 'module:name', or give what makes it"
+        )
     if not isinstance(scenario, Scenario):
         raise UserError(f"crash_test(…, {scenario!r}): expected a Scenario")
     try:
