@@ -56,6 +56,8 @@ OutputT = TypeVar("OutputT", default=str)
 Prompt = str | UserMessage | Sequence[Content]
 _RECOVERING = partial(Opening, is_new=False, joins=False, only=UNFINISHED)
 _OPTIONS_OF_RUN = ("deps", *RunOptions.__annotations__)
+_OPTIONS_OF_RECOVERY = ("deps", *ResumeOptions.__annotations__)
+_OPTIONS_OF_RESUMING = ("take_over", *_OPTIONS_OF_RECOVERY)
 
 
 class Agent(Generic[DepsT, OutputT]):
@@ -211,6 +213,8 @@ class Agent(Generic[DepsT, OutputT]):
         Runs that are at work, here or in another process, are left alone, and so are those that wait for somebody.
         """
 
+        checked(options, _OPTIONS_OF_RECOVERY, "recover()")
+
         def resume(run_id: str) -> RunResult[OutputT]:
             return self._run_here(self._reopen(run_id, deps, _RECOVERING, options, is_async=False))
 
@@ -219,6 +223,7 @@ class Agent(Generic[DepsT, OutputT]):
 
     async def arecover(self, *, deps: DepsT | None = None, **options: Unpack[ResumeOptions]) -> list[Recovered]:
         """The awaitable form of ``recover``."""
+        checked(options, _OPTIONS_OF_RECOVERY, "recover()")
         outcomes: list[Recovered] = []
         for run_id in await off_loop(lambda: orphaned(self._the_journal())):
             outcome = await arecovered(run_id, self._resumed_on_loop(run_id, deps, _RECOVERING, options))
@@ -245,7 +250,7 @@ class Agent(Generic[DepsT, OutputT]):
     def _reopen(
         self, run_id: str, deps: Any, opening: Callable[..., Opening], options: ResumeOptions, *, is_async: bool
     ) -> Run:
-        checked(options, ResumeOptions.__annotations__, "resume()")
+        checked(options, _OPTIONS_OF_RESUMING, "resume()")
         journal = self._the_journal()
         begun = started_of(journal, run_id)
         given: RunOptions = {**options, "run_id": run_id, **asked(begun)}

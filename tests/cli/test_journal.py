@@ -22,7 +22,7 @@ def path(tmp_path: Path) -> Path:
 
 def test_a_whole_journal_is_said_to_be_one(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["journal", "check", str(path)]) == 0
-    assert capsys.readouterr().out == "1 runs, all as they were written\n"
+    assert capsys.readouterr().out == "1 run, all as they were written\n"
 
 
 def test_what_is_wrong_is_told_with_the_run(path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -37,7 +37,8 @@ def test_what_was_left_is_gone_on_with_and_each_run_is_told(desk: Path, capsys: 
     )
     assert bank(desk, before) == ["deps were made", "reserve killed-reserving:1.0", "pay 95"]
     assert main(["recover", "desk:make"]) == 0
-    assert capsys.readouterr() == ("nothing to recover\n", "")
+    waiting = "nothing to recover; 1 call of which somebody has to tell: see `surehand unknowns`\n"
+    assert capsys.readouterr() == (waiting, "")
 
 
 def test_a_word_on_an_unknown_call_lets_its_run_go_on(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -68,6 +69,10 @@ def test_a_run_whose_call_did_not_happen_makes_it_now(desk: Path, capsys: pytest
             "is not what 'pay' returns, as JSON: euros: Input should be a valid integer",
         ),
         (["--happened", '{"euros'], "is not what 'pay' returns, as JSON: Invalid JSON: EOF while parsing"),
+        (
+            ["--happened", "paid"],
+            "JSON: expected value at line 1 column 1; text is written with its quotes: --happened '\"…\"'",
+        ),
         ([], "give either --happened JSON or --absent"),
         (["--absent", "--happened", "1"], "give either --happened JSON or --absent"),
     ],
@@ -122,7 +127,12 @@ def test_a_run_at_work_elsewhere_is_left_alone_unless_it_is_taken_over(
         ("desk", "'desk': expected MODULE:NAME, such as 'shop:agent' for `agent` in shop.py"),
         (
             "nope:agent",
-            "'nope:agent': the module 'nope' cannot be imported: ModuleNotFoundError: No module named 'nope'",
+            "'nope:agent': the module 'nope' cannot be imported: ModuleNotFoundError: No module named 'nope'; it is "
+            "looked for in the current folder, {folder!r}, first",
+        ),
+        (
+            "desk.py:agent",
+            "'desk.py:agent': expected the name of a module and not of a file, such as 'shop:agent' for shop.py",
         ),
         ("desk:nope", "'desk:nope': 'desk' has no 'nope'"),
         ("desk:nothing", "'desk:nothing' is 5; expected an Agent, or a function that makes one"),
@@ -130,7 +140,7 @@ def test_a_run_at_work_elsewhere_is_left_alone_unless_it_is_taken_over(
 )
 def test_what_is_no_agent_is_named(desk: Path, name: str, why: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["recover", name]) == 1
-    assert capsys.readouterr() == ("", f"surehand: {why}\n")
+    assert capsys.readouterr() == ("", f"surehand: {why.format(folder=str(desk))}\n")
 
 
 def test_a_module_or_a_function_that_fails_is_told_with_its_line(

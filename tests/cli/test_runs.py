@@ -194,7 +194,7 @@ def test_a_file_that_is_no_journal_is_an_error_and_stays_as_it_is(
 def test_old_runs_that_are_over_are_forgotten_and_others_stay(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
     prune = ["journal", "prune", "trips.db", "--older-than"]
     assert told(capsys, *prune, "1") == "0 runs forgotten\n"
-    assert told(capsys, *prune, "0") == "1 runs forgotten\n"  # the one with its answer
+    assert told(capsys, *prune, "0") == "1 run forgotten\n"  # the one with its answer
     assert told(capsys, *prune, "0", "--state", "STUCK") == "2 runs forgotten\n"
     assert [row[0] for row in table(told(capsys, "runs", "trips.db"))] == ["RUN", "killed-reserving", "killed-paying"]
     assert main([*prune, "0", "--state", "RUNNING"]) == 1

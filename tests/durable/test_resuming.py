@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -11,6 +12,7 @@ import pydantic
 import pytest
 
 from surehand import (
+    Absent,
     Agent,
     JournalError,
     MessageWindow,
@@ -141,6 +143,15 @@ def test_a_run_that_is_not_in_the_journal_cannot_be_resumed(colour: str) -> None
         resume(agent(Life()), colour)
 
 
+@both_colours
+def test_an_option_that_does_not_exist_is_named_though_there_is_nothing_to_recover(colour: str) -> None:
+    idle, wrong = agent(Life()), dict[str, Any](dep=5)
+    error = raised(lambda: idle.recover(**wrong) if colour == "blocking" else asyncio.run(idle.arecover(**wrong)))
+    assert str(error) == "recover() has no option 'dep'; did you mean 'deps'?"
+    error = raised(lambda: resume(idle, colour, takeover=True))
+    assert str(error) == "resume() has no option 'takeover'; did you mean 'take_over'?"
+
+
 def test_without_a_journal_nothing_can_be_resumed() -> None:
     plain = Agent(ScriptedModel([]))
     for call_it in (lambda: plain.resume(RUN), plain.recover, plain.unknowns, lambda: plain.run("Go", run_id=RUN)):
@@ -162,6 +173,30 @@ def test_a_run_that_is_at_work_is_not_resumed_nor_recovered_beside_itself(colour
     result = first.run("Go", run_id=RUN) if colour == "blocking" else asyncio.run(first.arun("Go", run_id=RUN))
     assert isinstance(seen[0], RunInProgress) and "wait" in str(seen[0])
     assert (seen[1], result.output) == ([], "Done")
+
+
+def test_a_run_at_work_in_another_opening_of_the_journal_here_is_said_to_be_so(tmp_path: Path) -> None:
+    seen: list[Any] = []
+
+    @tool
+    def look() -> None:
+        with Agent(ScriptedModel([]), tools=[look], journal=tmp_path / "runs.db") as other:
+            seen.append(raised(lambda: other.resume(RUN)))
+
+    script = ScriptedModel([calls(call("look")), say("Done")])
+    with Agent(script, tools=[look], journal=tmp_path / "runs.db") as first:
+        first.run("Go", run_id=RUN)
+    assert isinstance(seen[0], RunInProgress)
+    assert "another agent of this process, close it, or let both share one SQLiteJournal(…)" in str(seen[0])
+
+
+@pytest.mark.parametrize("key", ["1.0", 5])
+def test_what_is_no_key_is_told_what_a_key_is(key: Any) -> None:
+    error = raised(lambda: agent(Life()).resolve(key, Absent()))
+    assert isinstance(error, UnknownRun)
+    assert str(error).startswith(
+        f"resolve({key!r}): there is no run in that key; expected one such as 'order-1:2.0', which is the run's id and"
+    )
 
 
 def test_a_run_that_is_taken_over_stops_with_a_typed_error_and_undoes_nothing() -> None:

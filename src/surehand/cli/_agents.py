@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import os
 import sys
 import traceback
 from typing import Annotated, Any
@@ -61,12 +62,15 @@ def _named(name: str) -> Any:
     module_name, _, path = name.partition(":")
     if not module_name or not path:
         raise UserError(f"{name!r}: expected MODULE:NAME, such as 'shop:agent' for `agent` in shop.py")
+    if module_name.endswith(".py"):
+        raise UserError(f"{name!r}: expected the name of a module and not of a file, such as 'shop:agent' for shop.py")
     if "" not in sys.path:
         sys.path.insert(0, "")  # a command's own folder stands first otherwise, and not the current one
     try:
         found: Any = importlib.import_module(module_name)
     except Exception as error:
-        raise UserError(f"{name!r}: the module {module_name!r} cannot be imported: {_described(error)}") from error
+        why = f"{_described(error)}{_where(error, module_name)}"
+        raise UserError(f"{name!r}: the module {module_name!r} cannot be imported: {why}") from error
     for part in path.split("."):
         try:
             found = getattr(found, part)
@@ -80,6 +84,12 @@ def _called(name: str, function: Any) -> Any:
         return function()
     except Exception as error:
         raise UserError(f"{name!r} was called and raised {_described(error)}") from error
+
+
+def _where(error: Exception, module_name: str) -> str:
+    if isinstance(error, ModuleNotFoundError) and module_name.startswith(str(error.name)):
+        return f"; it is looked for in the current folder, {os.getcwd()!r}, first"
+    return ""
 
 
 def _described(error: Exception) -> str:

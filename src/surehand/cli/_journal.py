@@ -10,7 +10,7 @@ import typer
 from .._records import OVER, State
 from ..errors import JournalDamaged, UserError
 from ._files import JournalFile, opened
-from ._text import one_line, shown
+from ._text import counted, one_line, shown
 
 __all__ = ["journal_app"]
 
@@ -37,7 +37,7 @@ def check(file: JournalFile) -> None:
         typer.echo(f"{of_run}{shown(damage.problem)}")
     if damages:
         raise typer.Exit(1)
-    typer.echo(f"{runs} runs, all as they were written")
+    typer.echo(f"{counted(runs, 'run')}, all as they were written")
 
 
 @journal_app.command("prune")
@@ -55,4 +55,5 @@ def prune(
         if name not in OVER:
             raise UserError(f"--state {name!r}: only runs that are over can be forgotten: {', '.join(OVER)}")
     with opened(file) as journal:
-        typer.echo(f"{journal.prune(before=time.time() - older_than * _DAY, states=states)} runs forgotten")
+        forgotten = journal.prune(before=time.time() - older_than * _DAY, states=states)
+    typer.echo(f"{counted(forgotten, 'run')} forgotten")

@@ -10,7 +10,7 @@ from .._recovery import Recovered
 from .._results import RunResult, report_of
 from ..errors import JournalError, RunGivenUp
 from ._agents import AgentName, DepsName, agent_of, deps_of
-from ._text import call_line, one_line
+from ._text import call_line, counted, one_line
 
 __all__ = ["has_failed", "recover", "resume", "what_became"]
 
@@ -22,10 +22,11 @@ def recover(agent: AgentName, deps: DepsName = None) -> None:
     """
     with agent_of(agent) as found:
         outcomes = found.recover(deps=deps_of(deps))
+        waiting = 0 if outcomes else sum(unknown.waits for unknown in found.unknowns())
     for outcome in outcomes:
         typer.echo(what_became(outcome))
     if not outcomes:
-        typer.echo("nothing to recover")
+        typer.echo(f"nothing to recover{_of_waiting(waiting)}")
     if any(map(has_failed, outcomes)):
         raise typer.Exit(1)
 
@@ -48,6 +49,10 @@ def resume(
                 raise
             outcome = Recovered(run_id, error=error)
     typer.echo(what_became(outcome))
+
+
+def _of_waiting(count: int) -> str:
+    return f"; {counted(count, 'call')} of which somebody has to tell: see `surehand unknowns`" if count else ""
 
 
 def has_failed(outcome: Recovered) -> bool:

@@ -9,7 +9,7 @@ from ..contents import Content, TextContent
 from ..messages import ToolCall
 from ._demo_screen import call_text
 
-__all__ = ["block", "call_line", "columns", "contents_text", "one_line", "shown", "when"]
+__all__ = ["block", "call_line", "columns", "contents_text", "counted", "one_line", "shown", "when"]
 
 _MOST = 300
 
@@ -40,6 +40,11 @@ def call_line(call: ToolCall) -> str:
 def contents_text(contents: Sequence[Content]) -> str:
     """Contents as text; what is not text is named."""
     return " ".join(part.text if isinstance(part, TextContent) else f"<{type(part).__name__}>" for part in contents)
+
+
+def counted(number: int, what: str) -> str:
+    """So many of them: ``1 run``, ``2 runs``."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def when(seconds: float) -> str:

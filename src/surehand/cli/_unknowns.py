@@ -57,7 +57,13 @@ def _value(agent: Agent[Any, Any], key: str, text: str) -> Any:
         return from_json(text.encode(), object) if tool is None else tool.body.values.load(text.encode())
     except Exception as error:
         what = "JSON" if tool is None else f"what {names[0]!r} returns, as JSON"
-        raise UserError(f"--happened {text!r} is not {what}: {_why(error)}") from error
+        quoted = """; text is written with its quotes: --happened '"…"'""" if _is_bare(text) else ""
+        raise UserError(f"--happened {text!r} is not {what}: {_why(error)}{quoted}") from error
+
+
+def _is_bare(text: str) -> bool:
+    """Whether somebody has left out the quotes of a text."""
+    return text[:1].isalpha()
 
 
 def _why(error: Exception) -> str:

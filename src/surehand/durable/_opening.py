@@ -5,6 +5,7 @@ Two processes never drive one run: whoever is at work on it holds its claim, and
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Collection, Sequence
 from concurrent.futures import Future
@@ -132,11 +133,16 @@ class Opening(Struct, frozen=True, eq=False):
 
     def _follow(self, run: Run, row: RunRow) -> None:
         if not self.joins:
-            remedy = "wait, or take it away with take_over=True"
-            raise RunInProgress(f"run {row.run_id!r} is at work in {row.owner!r}; {remedy}")
+            raise RunInProgress(f"run {row.run_id!r} is at work in {row.owner!r}; {self._remedy(row)}")
         if not run.follows or row.count != run.log_size:
             self._tell(run, row)
         run.follows, run.log_size = True, row.count
+
+    def _remedy(self, row: RunRow) -> str:
+        wait = "wait, or take it away with take_over=True"
+        if row.owner == self.journal.owner or row.owner.partition("-")[0] != str(os.getpid()):
+            return wait
+        return f"{wait}; if that is another agent of this process, close it, or let both share one SQLiteJournal(…)"
 
 
 def is_free(journal: Journal, row: RunRow) -> bool:
@@ -151,7 +157,7 @@ def is_free(journal: Journal, row: RunRow) -> bool:
 def started_of(journal: Journal, run_id: str) -> Started:
     """What the caller asked of that run."""
     if journal.row(run_id) is None:
-        raise UnknownRun(f"there is no run {run_id!r} in this journal")
+        raise UnknownRun(f"there is no run {run_id!r} in this journal; `surehand runs` lists those that are there")
     started = recorded(journal.records(run_id), State.RUNNING).started
     if started is None:
         raise JournalDamaged(f"run {run_id!r} has no record of its beginning")

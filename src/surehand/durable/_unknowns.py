@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from .._codec import require_json, to_json
 from .._recorded import Recorded, recorded
-from .._records import IN_DOUBT, RESOLVED, Answered, CallEnd, Intent, State, draft
+from .._records import IN_DOUBT, OVER, RESOLVED, Answered, CallEnd, Intent, State, draft
 from ..errors import RunInProgress, UnknownRun, UserError
 from ..messages import ToolCall
 from ..tools._tool import Absent, Happened, Tool
@@ -52,6 +52,11 @@ def resolve(journal: Journal, tools: Mapping[str, Tool], key: str, answer: Happe
     """
     if not isinstance(answer, Happened | Absent):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise UserError(f"resolve({key!r}, {answer!r}): expected Happened(value) or Absent()")
+    if ":" not in str(key) or not isinstance(key, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise UnknownRun(
+            f"resolve({key!r}): there is no run in that key; expected one such as 'order-1:2.0', which is the run's id "
+            "and the call's step; agent.unknowns() has the keys"
+        )
     run_id, _, step = key.rpartition(":")
     row = journal.row(run_id)
     if row is None:
@@ -59,7 +64,8 @@ def resolve(journal: Journal, tools: Mapping[str, Tool], key: str, answer: Happe
     known = _recorded(journal, row)
     about = known.unknown().get(step)
     if about is None:
-        raise UserError(f"resolve({key!r}): that call is not unknown; agent.unknowns() tells which are")
+        first = "" if row.state in OVER else "; those of a run that is unfinished are settled when it is recovered"
+        raise UserError(f"resolve({key!r}): that call is not unknown; agent.unknowns() tells which are{first}")
     if row.state not in (State.SUCCEEDED, State.UNDONE, State.STUCK) and not is_free(journal, row):
         raise RunInProgress(f"resolve({key!r}): run {run_id!r} is at work; tell once it has ended or waits")
     told = Answered(isinstance(answer, Happened), _stored(tools, about, key, answer))
