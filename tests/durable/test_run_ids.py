@@ -59,7 +59,7 @@ OTHERS: list[tuple[dict[str, Any], str]] = [
     ({"prompt": "Buy", "parameters": {"a": 2}}, "parameters"),
     ({"prompt": "Buy", "history": [UserMessage((TextContent("earlier"),))]}, "history"),
     ({"prompt": "Buy", "chat_parameters": ChatParameters(temperature=0.5)}, "chat_parameters"),
-    ({"prompt": "Sell", "parameters": {"a": 2}}, "prompt and parameters"),
+    ({"prompt": "Sell", "parameters": {"a": 2}}, "prompt, parameters"),
 ]
 
 
@@ -72,7 +72,7 @@ def test_the_same_id_with_another_input_is_refused_and_what_differs_is_named(
     agent(life, say("Done")).run("Buy", run_id=RUN)
     error = mode.drive(agent(life, say("Never")), run_id=RUN, **other).error
     assert isinstance(error, UserError)
-    assert f"run_id='order-7' is the id of a run that was begun with another {names};" in str(error)
+    assert f"run_id='order-7' is the id of a run that was begun with other input ({names});" in str(error)
     assert len(life.journal.rows()) == 1
 
 
@@ -80,7 +80,7 @@ def test_another_conversation_is_another_input() -> None:
     life = Life()
     options: dict[str, Any] = {"memory": lambda id: MessageWindow(9, id=id)}
     agent(life, say("Done"), **options).run("Buy", run_id=RUN, memory_id="ann")
-    with pytest.raises(UserError, match="begun with another memory_id;"):
+    with pytest.raises(UserError, match=r"begun with other input \(memory_id\);"):
         agent(life, say("Never"), **options).run("Buy", run_id=RUN, memory_id="bob")
 
 

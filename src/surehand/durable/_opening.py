@@ -169,6 +169,6 @@ _ASKED = tuple(name for name in Started.__struct_fields__ if name != "code")
 
 def _other_input(run_id: str, names: list[str]) -> str:
     return (
-        f"run_id={run_id!r} is the id of a run that was begun with another {' and '.join(names)}; the same id must not "
-        "stand for two runs: give another one"
+        f"run_id={run_id!r} is the id of a run that was begun with other input ({', '.join(names)}); the same id must "
+        "not stand for two runs: give another one"
     )
