@@ -67,6 +67,10 @@ class RunLog(Protocol):
         """The run is not driven here any more."""
         ...
 
+    def give_back(self) -> None:
+        """The run has halted: whoever recovers runs may go on with it."""
+        ...
+
 
 class Hooks(Struct, frozen=True):
     """Functions around each call (spec 7.4): the agent's own come first, then the run's."""
@@ -212,7 +216,7 @@ class Run(Struct, eq=False, kw_only=True):
     halted: BaseException | None = None  # why it must not go on here: it is not given up, and nothing is undone
     streams: bool = False  # whether somebody takes the events as they come
     is_behind: bool = False  # whether its memory may lack what a process that died has said
-    is_closed: bool = False  # whether its journal says that it is over
+    is_closed: bool = False  # whether it was given up and its journal says that it is over
     has_listeners: bool = False  # who hear of what happens, not of what is only replayed
     saved: int = 0  # how many of the messages the memory has
     places: dict[str, int] = {}  # where in the messages the result of each call stands
@@ -267,8 +271,13 @@ class Run(Struct, eq=False, kw_only=True):
                 self.executions[place] = execution
                 self._index[key] = place
 
-    def finish_late(self, key: str, result: ToolResult, outcome: Outcome = Outcome.DONE) -> ToolExecution[Any] | None:
-        """An unknown call turns out to have ended so; gives it, unless somebody else sees to it. Thread-safe."""
+    def finish_late(
+        self, key: str, result: ToolResult, outcome: Outcome = Outcome.DONE, *, at: float | None = None
+    ) -> ToolExecution[Any] | None:
+        """An unknown call turns out to have ended so, now or ``at``; gives it, unless somebody else sees to it.
+
+        Thread-safe.
+        """
         with self._lock:
             index = self._index.get(key)
             if index is None:
@@ -277,7 +286,7 @@ class Run(Struct, eq=False, kw_only=True):
             execution = self.executions[index]
             if execution.outcome is Outcome.DONE:
                 return None  # another attempt of the same call has been entered
-            done = replace(execution, outcome=outcome, result=result, finished_at=self.now())
+            done = replace(execution, outcome=outcome, result=result, finished_at=self.now() if at is None else at)
             self.executions[index] = done
             return done
 

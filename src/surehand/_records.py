@@ -114,7 +114,8 @@ class Record(Struct, frozen=True):
 class Started(Struct, frozen=True, omit_defaults=True):
     """``RUN_STARTED``: what the caller asked for, which is all that a resumed run is told but ``deps``.
 
-    ``code`` is the version of surehand that began it, for people.
+    ``has_deps`` tells that its tools were given ``deps``, which it must not be gone on with without. ``code`` is the
+    version of surehand that began it, for people.
     """
 
     prompt: UserMessage
@@ -122,6 +123,7 @@ class Started(Struct, frozen=True, omit_defaults=True):
     memory_id: Any = "default"
     parameters: dict[str, Any] = {}
     chat_parameters: ChatParameters | None = None
+    has_deps: bool = False
     code: str = ""
 
 

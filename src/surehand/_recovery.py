@@ -83,10 +83,10 @@ async def arecovered(run_id: str, resumed: Awaitable[RunResult[Any]]) -> Recover
         return Recovered(run_id, error=error)
 
 
-def beginning(prompt: UserMessage, given: RunChoices) -> Started:
+def beginning(prompt: UserMessage, given: RunChoices, *, has_deps: bool) -> Started:
     """What the journal keeps of what the caller asked for; raises ``UserError`` for what it cannot keep."""
     asked = (prompt, tuple(given.history), given.memory_id, dict(given.parameters), given.chat_parameters)
-    started = Started(*asked, code=_code())
+    started = Started(*asked, has_deps=has_deps, code=_code())
     for name in Started.__struct_fields__:
         _check(name, getattr(started, name))
     return from_json(to_json(started), Started)

@@ -303,7 +303,7 @@ class Agent(Generic[DepsT, OutputT]):
 
     def _record(self, run: Run, journal: Journal, given: RunChoices) -> None:
         """Have the run opened in the journal before it begins; raises ``UserError`` for what cannot be recorded."""
-        started = beginning(run.messages[0], given)
+        started = beginning(run.messages[0], given, has_deps=run.deps is not None)
         run.parameters = Parameters(started.parameters, read_only=True)
         run.opening = Opening(journal, started, is_new=given.run_id is None)
 

@@ -13,6 +13,7 @@ from concurrent.futures import Future
 from msgspec import Struct
 
 from .._books import Run
+from .._codec import from_json
 from .._recorded import recorded
 from .._records import OVER, RUN_STARTED, Draft, Started, State, draft
 from ..errors import JournalDamaged, JournalError, RunExists, RunInProgress, StaleClaim, UnknownRun, UserError
@@ -22,6 +23,8 @@ __all__ = ["ClaimedLog", "Opening", "is_free", "started_of"]
 
 
 _MOMENT = 0.002  # seconds
+NOBODY = ""
+"""The owner of a run that is left to whoever recovers runs."""
 
 
 class ClaimedLog:
@@ -43,6 +46,11 @@ class ClaimedLog:
         """The run is not driven here any more: it may be resumed."""
         if self._claim is not None:
             self._journal.release(self._run_id, self._driver)
+
+    def give_back(self) -> None:
+        """The run has halted: whoever recovers runs may go on with it, also in another process."""
+        if self._claim is not None:
+            self._journal.claim(self._run_id, NOBODY, epoch=self._claim.epoch)
 
 
 class Opening(Struct, frozen=True, eq=False):
@@ -112,6 +120,11 @@ class Opening(Struct, frozen=True, eq=False):
 
     def _claim(self, run: Run, row: RunRow) -> None:
         journal, run_id = self.journal, row.run_id
+        if run.deps is None and started_of(journal, run_id).has_deps:
+            raise UserError(
+                f"run {run_id!r} was begun with deps, which no journal can keep; give them again: deps=…. Without them "
+                "its tools and undos would fail, and it would be given up"
+            )
         if not journal.drive(run_id, run) and not self.take_over:
             return self._follow(run, row)
         try:
@@ -158,13 +171,13 @@ def started_of(journal: Journal, run_id: str) -> Started:
     """What the caller asked of that run."""
     if journal.row(run_id) is None:
         raise UnknownRun(f"there is no run {run_id!r} in this journal; `surehand runs` lists those that are there")
-    started = recorded(journal.records(run_id), State.RUNNING).started
-    if started is None:
+    first = next((record for record in journal.records(run_id) if record.kind == RUN_STARTED), None)
+    if first is None:
         raise JournalDamaged(f"run {run_id!r} has no record of its beginning")
-    return started
+    return from_json(first.body, Started)
 
 
-_ASKED = tuple(name for name in Started.__struct_fields__ if name != "code")
+_ASKED = tuple(name for name in Started.__struct_fields__ if name not in ("has_deps", "code"))
 
 
 def _other_input(run_id: str, names: list[str]) -> str:

@@ -14,7 +14,7 @@ from ..errors import RunInProgress, UnknownRun, UserError
 from ..messages import ToolCall
 from ..tools._tool import Absent, Happened, Tool
 from ._journal import Journal, RunRow
-from ._opening import is_free
+from ._opening import NOBODY, is_free
 
 __all__ = ["UnknownCall", "resolve", "unknown_calls"]
 
@@ -69,7 +69,7 @@ def resolve(journal: Journal, tools: Mapping[str, Tool], key: str, answer: Happe
     if row.state not in (State.SUCCEEDED, State.UNDONE, State.STUCK) and not is_free(journal, row):
         raise RunInProgress(f"resolve({key!r}): run {run_id!r} is at work; tell once it has ended or waits")
     told = Answered(isinstance(answer, Happened), _stored(tools, about, key, answer))
-    claim = journal.claim(run_id, "", epoch=row.epoch)  # nobody's: whoever recovers runs goes on with it
+    claim = journal.claim(run_id, NOBODY, epoch=row.epoch)  # nobody's: whoever recovers runs goes on with it
     journal.append(claim, [draft(RESOLVED, step, told)], state=_next_state(row.state)).result()
 
 
