@@ -15,7 +15,7 @@ from ._effects import Drain, UseMemory
 from ._keeping import halt, keep, keep_giving_up, keep_run_end
 from ._ledger import Entry
 from ._reading import Unread, read
-from ._recalling import look_again, settle_begun, settle_late, wake
+from ._recalling import look_again, settle_begun, settle_late, settle_undone, wake
 from ._records import State
 from ._report import PastRun
 from ._undoing import step_of, undo_entry
@@ -213,10 +213,21 @@ async def undo_all(run: Run, failed_tool: str) -> None:
 
 async def _before_undoing(run: Run, keys: Sequence[str] | None = None) -> None:
     """A run that replays goes on here if one of these calls has not been undone yet."""
+    while run.follows and _may_be_undoing(run):
+        await look_again(run)
+    if run.replays:
+        settle_undone(run)
     while (is_left := _is_left_to_undo(run, keys)) and run.follows:
         await look_again(run)
     if is_left:
         wake(run)
+
+
+def _may_be_undoing(run: Run) -> bool:
+    """Whether the process that is followed may yet find, in this round, that a call in doubt has ended, and undo it."""
+    recorded, executions = run.recorded, run.executions
+    has_gone_on = recorded.is_over or recorded.given_up is not None or run.requests_made + 1 in recorded.replies
+    return not has_gone_on and any(execution.outcome is Outcome.UNKNOWN for execution in executions)
 
 
 def _is_left_to_undo(run: Run, keys: Sequence[str] | None) -> bool:

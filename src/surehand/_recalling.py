@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from msgspec.structs import replace
-
 from ._books import Round, Run
 from ._call import enter, execute
 from ._catching_up import catch_up
@@ -36,6 +34,7 @@ __all__ = [
     "reclaim",
     "settle_begun",
     "settle_late",
+    "settle_undone",
     "wake",
 ]
 
@@ -306,13 +305,18 @@ def settle_late(run: Run) -> None:
             run.finish_late(key, did_not_happen(end.call), Outcome.FAILED)
 
 
+def settle_undone(run: Run) -> None:
+    """Calls in doubt that ended late, and were undone in this very round because another one failed."""
+    for key, late in run.recorded.late.items():
+        if run.recorded.undone_in.get(late.same_as or key) == run.requests_made:
+            _settle(run, key, late, _result(run, late))
+
+
 def _settle(run: Run, key: str, end: CallEnd, result: ToolResult) -> None:
-    execution = run.finish_late(key, result)
+    execution = run.finish_late(key, result, at=end.finished_at)
     tool = run.settings.tools.get(end.call.name)
     if execution is None or tool is None:
         return
-    if end.finished_at is not None:
-        execution = replace(execution, finished_at=end.finished_at)
     arguments = _arguments(run, tool, end.call)
     run.unknown_calls.pop((tool.name, canonical(arguments)), None)
     if tool.undo is not None:

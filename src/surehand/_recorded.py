@@ -35,7 +35,7 @@ class Recorded(Struct, frozen=True, eq=False):
     """The records of one run by what they are about. Calls go by their key, replies by their number.
 
     ``ends`` tells how calls ended as the run saw it then, in the order in which they did; ``late`` what became known of
-    those in doubt afterwards.
+    those in doubt afterwards. ``undone_in`` has the reply that was the latest when an undo began in a run that went on.
     """
 
     state: str = State.RUNNING
@@ -50,6 +50,7 @@ class Recorded(Struct, frozen=True, eq=False):
     steps: dict[str, dict[str, bytes]] = {}
     begun_undos: set[str] = set()
     undos: dict[str, UndoEnd] = {}
+    undone_in: dict[str, int] = {}
     begun: dict[int, dict[str, None]] = {}
     ended: dict[int, dict[str, None]] = {}
 
@@ -87,7 +88,21 @@ def recorded(records: Sequence[Record], state: str) -> Recorded:
     index = Recorded(state, _last(records, _records.RUN_STARTED, Started), _last(records, _records.GIVEN_UP, GivenUp))
     for record in records:
         _enter(index, record)
+    index.undone_in.update(_undone_in(records))
     return index
+
+
+def _undone_in(records: Sequence[Record]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    number = 0
+    for record in records:
+        if record.kind == _records.GIVEN_UP:
+            break
+        if record.kind == _records.MODEL:
+            number = int(record.step)
+        elif record.kind in (_records.UNDO_INTENT, _records.UNDONE, _records.UNDO_FAILED):
+            found.setdefault(record.step, number)
+    return found
 
 
 def _last(records: Sequence[Record], kind: str, type: type[T]) -> T | None:
