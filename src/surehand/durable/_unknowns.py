@@ -10,7 +10,7 @@ from msgspec import Struct
 from .._codec import require_json, to_json
 from .._recorded import Recorded, recorded
 from .._records import IN_DOUBT, OVER, RESOLVED, Answered, CallEnd, Intent, State, draft
-from ..errors import RunInProgress, UnknownRun, UserError
+from ..errors import RunInProgress, StaleClaim, UnknownRun, UserError
 from ..messages import ToolCall
 from ..tools._tool import Absent, Happened, Tool
 from ._journal import Journal, RunRow
@@ -69,8 +69,16 @@ def resolve(journal: Journal, tools: Mapping[str, Tool], key: str, answer: Happe
     if row.state not in (State.SUCCEEDED, State.UNDONE, State.STUCK) and not is_free(journal, row):
         raise RunInProgress(f"resolve({key!r}): run {run_id!r} is at work; tell once it has ended or waits")
     told = Answered(isinstance(answer, Happened), _stored(tools, about, key, answer))
-    claim = journal.claim(run_id, NOBODY, epoch=row.epoch)  # nobody's: whoever recovers runs goes on with it
-    journal.append(claim, [draft(RESOLVED, step, told)], state=_next_state(row.state)).result()
+    try:
+        claim = journal.claim(run_id, NOBODY, epoch=row.epoch)  # nobody's: whoever recovers runs goes on with it
+        if step not in _recorded(journal, row).unknown():  # from here on nobody else can tell, or go on with it
+            raise UserError(f"resolve({key!r}): somebody else has told of that call in this very moment")
+        journal.append(claim, [draft(RESOLVED, step, told)], state=_next_state(row.state)).result()
+    except StaleClaim as error:
+        raise RunInProgress(
+            f"resolve({key!r}): somebody else has told of a call of run {run_id!r}, or gone on with it, in this very "
+            "moment; agent.unknowns() tells whether the call is still unknown"
+        ) from error
 
 
 def _recorded(journal: Journal, row: RunRow) -> Recorded:
