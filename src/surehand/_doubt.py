@@ -42,7 +42,7 @@ async def begun(job: Job) -> Probe:
     told = run.recorded.resolved.get(job.key)
     if told is None:
         return await probed(job)
-    answer = as_told(tool, told)
+    answer = as_told(run, tool, told)
     if isinstance(answer, Absent) and not is_given_up(run):
         # That word was about the process that died: if this one dies in the body too, nobody has told of that.
         await keep(run, replace(draft(INTENT, job.key, _intent(job)), once=False))
@@ -53,18 +53,25 @@ def _intent(job: Job) -> Intent:
     return Intent(job.call, canonical(job.arguments), f"{job.run.run_id}:{job.same_as}")
 
 
-def as_told(tool: Tool, told: Answered) -> Probe:
+def as_told(run: Run, tool: Tool, told: Answered) -> Probe:
     """Somebody's word on whether a call happened, with the value that the tool would have returned."""
     if not told.happened:
         return Absent()
-    return Happened(None if told.value is None else value_of(tool, told.value))
+    return Happened(None if told.value is None else value_of(run, tool.name, told.value))
 
 
-def value_of(tool: Tool | None, data: str) -> object:
-    """A stored value, as itself."""
-    if data == "null":
-        return None
-    return from_json(data, object) if tool is None else tool.body.values.load(data.encode())
+def value_of(run: Run, name: str, data: str) -> object:
+    """A stored value of the tool with that name, as itself; halts the run if it cannot be read."""
+    tool = run.settings.tools.get(name)
+    try:
+        if data == "null":
+            return None
+        return from_json(data, object) if tool is None else tool.body.values.load(data.encode())
+    except Exception as error:
+        raise halt(run, ReplayMismatch(
+            f"what {name!r} returned in run {run.run_id!r} cannot be read as what it returns now: {error}"
+            "; resume it with the code that began it"
+        )) from error  # fmt: skip
 
 
 async def probed(job: Job) -> Probe:

@@ -93,7 +93,10 @@ _LOOK_EVERY = 0.02  # seconds
 
 
 def _lost(run: Run, what: str) -> BaseException:
-    return halt(run, ReplayMismatch(f"the journal of run {run.run_id!r} cannot be right: {what}; nothing was done"))
+    return halt(run, ReplayMismatch(
+        f"run {run.run_id!r} cannot be told again: {what}; nothing was done. Resume it with the code that began it; "
+        "`surehand journal check` tells whether the journal is whole"
+    ))  # fmt: skip
 
 
 # ---------------------------------------------------------------- replies
@@ -277,15 +280,7 @@ def _arguments(run: Run, tool: Tool, call: ToolCall) -> dict[str, Any]:
 
 
 def _result(run: Run, end: CallEnd) -> ToolResult:
-    value: Any = UNSTORED
-    if end.value is not None:
-        try:
-            value = value_of(run.settings.tools.get(end.call.name), end.value)
-        except Exception as error:
-            raise halt(run, ReplayMismatch(
-                f"what {end.call.name!r} returned in run {run.run_id!r} cannot be read as what it returns now: {error}"
-                "; resume it with the code that began it"
-            )) from error  # fmt: skip
+    value: Any = UNSTORED if end.value is None else value_of(run, end.call.name, end.value)
     return ToolResult(end.contents, value, end.is_error, end.attributes)
 
 
@@ -298,7 +293,7 @@ def settle_late(run: Run) -> None:
         tool = None if end is None else run.settings.tools.get(end.call.name)
         if end is None or tool is None or end.outcome is not Outcome.UNKNOWN:
             continue
-        answer = as_told(tool, told)
+        answer = as_told(run, tool, told)
         if isinstance(answer, Happened):
             _settle(run, key, end, tool.body.encode(answer.value))
         else:

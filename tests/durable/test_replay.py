@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
@@ -9,18 +10,24 @@ import pytest
 from surehand import (
     CallLimitError,
     CancelToken,
+    ChatRequest,
     Limits,
     Outcome,
     ReplayMismatch,
+    ReturnBehavior,
     RoundLimitError,
     RunCancelled,
     RunGivenUp,
+    StreamPiece,
+    ToolCall,
+    ToolCallReady,
     ToolContext,
     ToolError,
+    UndoPolicy,
     report_of,
     tool,
 )
-from surehand.testing import call, calls, say
+from surehand.testing import ScriptedModel, call, calls, say
 
 from ..modes import Mode
 from .remains import RUN, Held, Life, agent, asked, both_colours, every_mode, raised, remains, resume
@@ -188,6 +195,52 @@ def test_another_result_of_an_earlier_call_is_refused_and_named(colour: str) -> 
     with pytest.raises(ReplayMismatch, match=r"request 2 of run 'order-7' would differ.*the result of 'book'"):
         resume(second, colour)
     assert (life.log, asked(second)) == (log, 0)
+
+
+@every_mode
+def test_a_run_that_has_ended_and_would_go_on_now_is_refused_with_what_to_do(mode: Mode) -> None:
+    life = Life()
+
+    @tool(returns=ReturnBehavior.IMMEDIATE)
+    def end() -> str:
+        return "the end"
+
+    @tool(name="end")
+    def no_end() -> str:
+        return "the end"
+
+    assert mode.drive(agent(life, calls(call("end")), tools=[end]), run_id=RUN).answer.immediate
+    second = agent(life, say("Never"), tools=[no_end])
+    error = mode.drive(second, run_id=RUN).error
+    assert isinstance(error, ReplayMismatch) and asked(second) == 0
+    assert "run 'order-7' cannot be told again: " in str(error) and "with the code that began it" in str(error)
+    assert mode.drive(agent(life, tools=[end]), run_id=RUN).answer.immediate
+
+
+@pytest.mark.parametrize("mode", [Mode("stream", True), Mode("astream", True)], ids=str)
+def test_a_run_whose_dropped_call_was_not_undone_is_told_again_as_it_was(mode: Mode) -> None:
+    life = Life()
+
+    @tool(undo=lambda: life.log.append("undo"))
+    def act() -> str:
+        life.log.append("act")
+        return "acted"
+
+    class Forgets(ScriptedModel):
+        """Announces a call, and leaves it out of its reply."""
+
+        def stream(self, request: ChatRequest) -> Iterator[StreamPiece]:
+            yield ToolCallReady(0, ToolCall("c0", "act", "{}"))
+            yield from super().stream(request)
+
+        async def astream(self, request: ChatRequest) -> AsyncIterator[StreamPiece]:
+            for piece in self.stream(request):
+                yield piece
+
+    options: dict[str, Any] = {"tools": [act], "early_start": "all", "undo": UndoPolicy.OFF}
+    first = mode.drive(agent(life, Forgets([say("Done")]), **options), run_id=RUN)
+    again = mode.drive(agent(life, **options), run_id=RUN)
+    assert first.answer.output == "Done" and again.answer == first.answer and life.log == ["act"]
 
 
 @every_mode

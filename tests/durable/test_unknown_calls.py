@@ -13,6 +13,7 @@ from surehand import (
     Absent,
     Happened,
     Outcome,
+    ReplayMismatch,
     RunGivenUp,
     RunInProgress,
     RunSuspended,
@@ -195,6 +196,24 @@ def test_somebodys_word_is_about_the_process_that_died_and_not_about_the_next_on
     assert [(u.key, u.waits) for u in told.unknowns()] == [(KEY, True)]
     told.resolve(KEY, Happened("paid 5"))
     assert mode.drive(told, run_id=RUN).answer.output == "Done" and life.log == ["book seat", PAID]
+
+
+@every_mode
+def test_a_value_that_somebody_told_and_that_fits_no_more_halts_the_run_and_nothing_is_undone(mode: Mode) -> None:
+    life = Life()
+    revived(mode, life)
+    agent(life, tools=bank(life)).resolve(KEY, Happened("paid 5"))
+    book, _, boom = bank(life)
+
+    @tool
+    def pay(amount: int, ctx: ToolContext[Any]) -> int:
+        return amount
+
+    error = mode.drive(agent(life, tools=[book, pay, boom]), run_id=RUN).error
+    assert isinstance(error, ReplayMismatch) and "what 'pay' returned in run 'order-7' cannot be read" in str(error)
+    assert life.log == ["book seat", PAID] and state(life) == "RUNNING"
+    ended = mode.drive(agent(life, say("Done"), tools=bank(life)), run_id=RUN)
+    assert ended.answer.output == "Done" and life.log == ["book seat", PAID]
 
 
 @every_mode
