@@ -52,7 +52,7 @@ def contents(journal: Journal) -> list[tuple[RunRow, list[Record]]]:
 
 def copy_of(model: MemoryJournal, clock: FakeClock) -> MemoryJournal:
     copy = MemoryJournal(now=clock)
-    copy._runs = {run_id: replace(run) for run_id, run in model._runs.items()}
+    copy._runs = {i: replace(run, records=list(run.records), once=set(run.once)) for i, run in model._runs.items()}
     return copy
 
 

@@ -20,7 +20,7 @@ __all__ = ["MemoryJournal"]
 class _Run(Struct):
     row: RunRow
     records: list[Record]
-    once: frozenset[tuple[str, str]] = frozenset()
+    once: set[tuple[str, str]]
 
 
 class MemoryJournal:
@@ -59,7 +59,7 @@ class MemoryJournal:
             if run_id in self._runs:
                 raise RunExists(f"there is a run {run_id!r} already; give another run_id, or resume that one")
             now = self._now()
-            run = _Run(RunRow(run_id, state, owner, 1, 0, EMPTY, now, now), [])
+            run = _Run(RunRow(run_id, state, owner, 1, 0, EMPTY, now, now), [], set())
             self._write(run, drafts, state)
             self._runs[run_id] = run
             return Claim(run_id, owner, 1)
@@ -89,10 +89,11 @@ class MemoryJournal:
         return future
 
     def _write(self, run: _Run, drafts: Sequence[Draft], state: str | None) -> None:
-        written, once = list(run.records), set(run.once)
+        written: list[Record] = []
+        once: set[tuple[str, str]] = set()
         row = run.row
         for draft in drafts:
-            if draft.once and (draft.kind, draft.step) in once:
+            if draft.once and ((draft.kind, draft.step) in run.once or (draft.kind, draft.step) in once):
                 raise RecordExists(f"run {row.run_id!r} has a record {draft.kind} of {draft.step!r} already")
             if draft.once:
                 once.add((draft.kind, draft.step))
@@ -100,7 +101,8 @@ class MemoryJournal:
             digest = chained(row.digest, seq, row.epoch, draft)
             written.append(Record(seq, row.epoch, draft.kind, draft.step, draft.body, digest))
             row = replace(row, count=seq, digest=digest)
-        run.records, run.once = written, frozenset(once)
+        run.records += written
+        run.once |= once
         run.row = replace(row, state=row.state if state is None else state, changed_at=self._now())
 
     def _known(self, run_id: str) -> _Run:
@@ -128,7 +130,7 @@ class MemoryJournal:
     def _history(self, run_id: str) -> Sequence[Record]:
         with self._lock:
             run = self._runs.get(run_id)  # it may have been forgotten since the rows were listed
-            return () if run is None else run.records
+            return () if run is None else list(run.records)
 
     def records(self, run_id: str) -> list[Record]:
         """The history of that run."""
