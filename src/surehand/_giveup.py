@@ -47,7 +47,6 @@ async def give_up(run: Run, failure: BaseException) -> None:
         await save(run)
         if run.log is not None and not run.replays:
             await keep_run_end(run)
-            run.is_closed = True
     except BaseException as error:
         _note(notes, run, "the memory could not be closed", error)
     _emit_all(run, [*events, _ending(run, failure)])

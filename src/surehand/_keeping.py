@@ -208,6 +208,9 @@ async def keep_run_end(run: Run) -> None:
     """The run is over: it has its answer, or what it did has been dealt with."""
     state = _end_state(run)
     await keep(run, draft(RUN_ENDED, "", RunEnd(state)), state=state)
+    run.is_closed = run.given_up
+    if _end_state(run) != state:  # a call has ended meanwhile, and whoever saw to it did not find the run closed yet
+        await keep_run_end(run)
 
 
 def _end_state(run: Run) -> str:
