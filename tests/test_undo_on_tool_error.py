@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import signal
 from typing import Any
 
 import pytest
 
 from surehand import (
+    Agent,
     AssistantMessage,
     Limits,
+    MemoryJournal,
     MessageWindow,
     RoundLimitError,
     ToolCall,
     ToolContext,
+    ToolError,
     ToolExecution,
     ToolResult,
     ToolUndone,
@@ -20,11 +24,12 @@ from surehand import (
     UndoPolicy,
     UndoReason,
     UserMessage,
+    report_of,
     tell_safely,
     tool,
     undo_on_any_error,
 )
-from surehand.testing import call, say
+from surehand.testing import ScriptedModel, call, calls, say
 
 from .modes import Mode, answer_of, ask
 from .shop import Shop, book, pay, undone
@@ -145,6 +150,31 @@ def test_what_has_been_undone_stays_marked_and_is_not_undone_again(sequential: M
         ("booked seat", UndoOutcome(None, 1000.0)),
         ("booked bed", UndoOutcome(None, 1000.0)),
     ]
+
+
+@pytest.mark.parametrize("has_journal", [False, True])
+def test_ctrl_c_waits_for_the_undo_that_a_failed_tool_has_begun_and_then_gives_the_run_up(has_journal: bool) -> None:
+    log: list[str] = []
+
+    def cancel(seat: str) -> None:
+        signal.raise_signal(signal.SIGINT)
+        log.append(f"cancel {seat}")
+
+    @tool(undo=cancel)
+    def take() -> str:
+        return "seat 1"
+
+    @tool
+    def refuse() -> None:
+        raise ToolError("no")
+
+    model = ScriptedModel([calls(call("take")), calls(call("refuse"))])
+    journal = MemoryJournal() if has_journal else None
+    with pytest.raises(KeyboardInterrupt) as raised:
+        Agent(model, tools=[take, refuse], undo=ON_ERROR, journal=journal).run("Go")
+    assert log == ["cancel seat 1"]
+    report = report_of(raised.value)
+    assert report is not None and [e.call.name for e in report.undone] == ["take"] and report.failed_to_undo == ()
 
 
 def test_the_callback_for_failed_tools_is_called_once_for_each_round_with_failures(mode: Mode) -> None:

@@ -186,10 +186,11 @@ class Blocking(Performer):
             yield from self.pending()
 
     def _run_undo(self, effect: RunUndo) -> None:
-        if effect.retries:
-            insist(lambda: self._undo_once(effect), effect.retries)
-        else:
-            self._undo_once(effect)
+        with held_interrupts(self._run):  # also in a run that goes on: an undo that is broken off leaves its effect
+            if effect.retries:
+                insist(lambda: self._undo_once(effect), effect.retries)
+            else:
+                self._undo_once(effect)
 
     def _undo_once(self, effect: RunUndo) -> None:
         entry = effect.entry
