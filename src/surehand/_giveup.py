@@ -11,7 +11,7 @@ from typing import Any
 
 from ._books import Round, Run
 from ._catching_up import catch_up
-from ._effects import Drain, UseMemory
+from ._effects import Drain, Offload, UseMemory
 from ._keeping import halt, keep, keep_giving_up, keep_run_end
 from ._ledger import Entry
 from ._reading import Unread, read
@@ -85,8 +85,10 @@ async def leave(run: Run) -> None:
     """The run stops where it is, to be resumed: what runs finishes, nothing is undone, no message is added."""
     with contextlib.suppress(Exception):
         await Drain(run.settings.drain_timeout)
-    if run.log is not None and run.halted is None and not run.replays:
-        with contextlib.suppress(Exception):  # which has halted the run
+    with contextlib.suppress(Exception):  # a journal that fails has halted the run, and is left as it is
+        if run.log is not None and run.halted is not None:
+            await Offload(run.log.give_back, ())
+        elif run.log is not None and not run.replays:
             await keep(run, state=State.SUSPENDED)
 
 
