@@ -36,6 +36,7 @@ from ._records import (
 from ._report import has_effect
 from .errors import JournalError, RunGivenUp, Suspended, UserError
 from .messages import ChatResponse, Message, ToolMessage
+from .policies import UndoPolicy
 from .tools._tool import Outcome, ToolExecution, UndoOutcome
 
 __all__ = [
@@ -207,15 +208,25 @@ async def keep_giving_up(run: Run, failure: BaseException) -> None:
 async def keep_run_end(run: Run) -> None:
     """The run is over: it has its answer, or what it did has been dealt with."""
     state = _end_state(run)
-    await keep(run, draft(RUN_ENDED, "", RunEnd(state)), state=state)
+    drafts = [] if state == State.UNDOING else [draft(RUN_ENDED, "", RunEnd(state))]
+    await keep(run, *drafts, state=state)
     run.is_closed = run.given_up
     if _end_state(run) != state:  # a call has ended meanwhile, and whoever saw to it did not find the run closed yet
         await keep_run_end(run)
 
 
+def _is_left_to_undo(run: Run) -> bool:
+    """Whether a call has ended in this very moment: whoever sees to it undoes it, or else whoever recovers the run."""
+    undoable = {name for name, tool in run.settings.tools.items() if tool.undo is not None}
+    done = [execution for execution in run.executions if execution.outcome is Outcome.DONE and execution.undo is None]
+    return run.settings.undo is not UndoPolicy.OFF and any(execution.call.name in undoable for execution in done)
+
+
 def _end_state(run: Run) -> str:
     if not run.given_up:
         return State.SUCCEEDED
+    if _is_left_to_undo(run):
+        return State.UNDOING
     report = run.report()
     may_stand = any(execution.outcome is Outcome.UNKNOWN for execution in report.standing)
     return State.STUCK if report.failed_to_undo or may_stand else State.UNDONE
