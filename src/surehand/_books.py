@@ -240,6 +240,11 @@ class Run(Struct, eq=False, kw_only=True):
     _index: dict[str, int] = {}
     _late: dict[str, ToolResult] = {}
 
+    def release(self) -> None:
+        """It is not at work here any more: its answer is delivered, or there is none."""
+        if self.log is not None:
+            self.log.release()
+
     def check_cancelled(self) -> None:
         """A checkpoint (spec 12.2): raises ``RunCancelled`` once the token is cancelled.
 

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import assert_never, cast
 
-from msgspec.structs import replace
-
 from ._books import Run
 from ._codec import canonical, from_json
 from ._effects import Offload
@@ -37,16 +35,20 @@ async def begun(job: Job) -> Probe:
             f"call {job.key} of run {run.run_id!r} was begun as {tool.name}({intent.arguments}), and would now be "
             f"{tool.name}({arguments}); the same key must not stand for two calls: resume it with the code of then"
         ))  # fmt: skip
-    if tool.repeat != "never" and (tool.undo is not None or not is_given_up(run)):
-        return Absent()
-    told = run.recorded.resolved.get(job.key)
-    if told is None:
-        return await probed(job)
-    answer = as_told(run, tool, told)
-    if isinstance(answer, Absent) and not is_given_up(run):
-        # That word was about the process that died: if this one dies in the body too, nobody has told of that.
-        await keep(run, replace(draft(INTENT, job.key, _intent(job)), once=False))
+    answer = await _what_became(job)
+    if isinstance(answer, Absent) and not_begun_again(job) is None:
+        # Each process says so before it enters the body: one that has lost the run meanwhile is stopped here, and what
+        # was told of the process that died is not taken for told of this one.
+        await keep(run, draft(INTENT, job.key, _intent(job)))
     return answer
+
+
+async def _what_became(job: Job) -> Probe:
+    """Whether a call that a dead process had begun has to be taken as not happened, and may be made again."""
+    tool, told = job.tool, job.run.recorded.resolved.get(job.key)
+    if tool.repeat != "never" and (tool.undo is not None or not is_given_up(job.run)):
+        return Absent()
+    return await probed(job) if told is None else as_told(job.run, tool, told)
 
 
 def _intent(job: Job) -> Intent:

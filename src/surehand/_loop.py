@@ -56,8 +56,16 @@ class Answer(Struct, frozen=True, eq=False):
 
 async def run_loop(run: Run) -> Answer:
     """The whole run. On any way out but an answer, what was done is dealt with before the failure surfaces."""
-    if run.opening is not None:
-        await _open(run, run.opening)
+    try:
+        if run.opening is not None:
+            await _open(run, run.opening)
+        return await _run(run)
+    except BaseException:
+        run.release()
+        raise
+
+
+async def _run(run: Run) -> Answer:
     try:
         return await _rounds(run)
     except BaseException as raised:
@@ -76,9 +84,6 @@ async def run_loop(run: Run) -> Answer:
         if run.interrupt is not None and run.interrupt is not failure:
             raise run.interrupt from failure
         raise failure  # noqa: B904  (it keeps the causes that it has)
-    finally:
-        if run.log is not None:
-            run.log.release()
 
 
 async def _open(run: Run, opening: Callable[[Run], None]) -> None:
@@ -124,8 +129,11 @@ def _cause(run: Run, raised: BaseException) -> BaseException:
 
 async def abandon(run: Run, failure: BaseException) -> None:
     """Give up a run whose answer came too late to be delivered (spec 11.7.3); one that was told again stands."""
-    if run.halted is None and not run.replays:
-        await Shielded(give_up(run, failure))
+    try:
+        if run.halted is None and not run.replays:
+            await Shielded(give_up(run, failure))
+    finally:
+        run.release()
 
 
 async def _rounds(run: Run) -> Answer:

@@ -18,7 +18,7 @@ from ._report import UndoReport
 from ._results import RunResult, report_of
 from .durable._journal import Journal
 from .durable._opening import is_free
-from .errors import RunInProgress, UserError
+from .errors import RunInProgress, Suspended, UserError
 from .messages import ChatParameters, UserMessage
 
 __all__ = ["Recovered", "arecovered", "asked", "beginning", "off_loop", "opened", "orphaned", "recovered"]
@@ -34,7 +34,7 @@ class Recovered(Struct, frozen=True, eq=False):
 
     run_id: str
     result: RunResult[Any] | None = None
-    error: Exception | None = None
+    error: Exception | Suspended | None = None
 
     @property
     def undone(self) -> UndoReport | None:
@@ -69,7 +69,7 @@ def recovered(run_id: str, resume: Callable[[str], RunResult[Any]]) -> Recovered
         return Recovered(run_id, resume(run_id))
     except RunInProgress:
         return None
-    except Exception as error:
+    except (Exception, Suspended) as error:
         return Recovered(run_id, error=error)
 
 
@@ -79,7 +79,7 @@ async def arecovered(run_id: str, resumed: Awaitable[RunResult[Any]]) -> Recover
         return Recovered(run_id, await resumed)
     except RunInProgress:
         return None
-    except Exception as error:
+    except (Exception, Suspended) as error:
         return Recovered(run_id, error=error)
 
 

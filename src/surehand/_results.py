@@ -29,6 +29,7 @@ def delivered(run: Run, answer: Answer) -> RunResult[Any]:
     result: RunResult[Any] = RunResult(run, answer)
     run.ledger.close()
     run.is_over = True
+    run.release()
     if run.listening:
         try:
             run.emit(finished(run, answer))

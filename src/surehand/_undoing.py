@@ -48,7 +48,7 @@ async def _undone(run: Run, entry: Entry) -> UndoOutcome:
         )
         await _written(run, keep_undo_end(run, step, entry.tool.name, outcome))
         return outcome
-    if run.log is not None and step not in run.recorded.begun_undos:
+    if run.log is not None:  # also if a dead process had begun it: whoever has lost the run is stopped here
         state = State.UNDOING if run.given_up else None
         await _written(run, keep(run, draft(UNDO_INTENT, step, UndoEnd(entry.tool.name)), state=state))
     error: BaseException | None = None

@@ -115,7 +115,9 @@ def wrong(folder: Path) -> list[str]:
     for row in rows:
         end = "UNDONE" if row.run_id.startswith("bad") else "SUCCEEDED"
         problems += [] if row.state == end else [f"{row.run_id} is {row.state}"]
-        kinds = Counter((record.kind, record.step) for record in journal.records(row.run_id))
+        # Each process says anew what it is about to do.
+        anew = ("INTENT", "UNDO_INTENT")
+        kinds = Counter((r.kind, r.step, r.epoch * (r.kind in anew)) for r in journal.records(row.run_id))
         problems += [f"{row.run_id}: {kind} {count} times" for kind, count in kinds.items() if count > 1]
     problems += [str(damage) for damage in journal.check()]
     journal.close()

@@ -146,7 +146,16 @@ def settle(plan: Plan, case: Case, watch: Watch, started: Callable[[], object]) 
             break
     else:
         failures.append(f"after {_ATTEMPTS} recoveries these runs are still unfinished: {', '.join(unfinished)}")
-    return _facts(here, case, failures)
+    while True:  # a body that ends late may record that while we look: then what we saw does not fit together
+        before = _count(here)
+        facts = _facts(here, case, failures)
+        if facts.ended == WAITS or _count(here) == before:  # asking a run that waits is recorded as well
+            return facts
+
+
+def _count(here: Stage) -> int:
+    row = here.journal.row(RUN_ID)
+    return 0 if row is None else row.count
 
 
 def _note_what_is_there(here: Stage) -> None:
@@ -193,7 +202,6 @@ def _facts(here: Stage, case: Case, failures: Sequence[str]) -> Facts:
     scenario = here.plan.scenario
     failures = list(failures)
     ended, report = NOTHING, None
-    looked_at = len(notes_of(case.folder / "diary"))  # what a body that ends late records after this, nobody sees here
     records = here.journal.records(RUN_ID) if here.journal.row(RUN_ID) is not None else []
     if records and not failures:
         ended, report, problems = _told_again(here)
@@ -207,7 +215,7 @@ def _facts(here: Stage, case: Case, failures: Sequence[str]) -> Facts:
         () if report is None else tuple(_call(here, execution, keys) for execution in report.executions),
         frozenset(unknown.key for unknown in here.agent.unknowns() if unknown.run_id == RUN_ID),
         _effects(here),
-        tuple(n for i, n in enumerate(notes_of(case.folder / "diary")) if i < looked_at or n.kind != "kept"),
+        tuple(notes_of(case.folder / "diary")),
         frozenset(name for name, tool in tools.items() if tool.repeat != "safe"),
         memory,
         tuple(failures),
