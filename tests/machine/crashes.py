@@ -10,7 +10,7 @@ import asyncio
 import copy
 import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Any
@@ -122,7 +122,7 @@ def _resumed(script: Script, mode: str, left: Left, crash: Crash, forgets: bool)
     replied = len(recorded(journal.records(row.run_id), row.state).replies)
     agent = make_agent(script, left.world, memory, replied=replied, journal=journal, undo_retries=0)
     try:
-        result = _gone_on(agent, mode, row.run_id)
+        result = _gone_on(agent, mode, row.run_id, left.world)
         report = result.undone
     except BaseException as error:
         report = report_of(error)
@@ -131,19 +131,30 @@ def _resumed(script: Script, mode: str, left: Left, crash: Crash, forgets: bool)
     return journal.left or journal.copied(), report, memory
 
 
-def _gone_on(agent: Any, mode: str, run_id: str) -> Any:
+def _gone_on(agent: Any, mode: str, run_id: str, world: World) -> Any:
     match mode:
         case "run":
             return agent.resume(run_id)
         case "arun":
-            return asyncio.run(agent.aresume(run_id))
+            return asyncio.run(_to_its_end(agent.aresume(run_id), world))
         case "stream":
             with agent.stream("go", run_id=run_id) as run:
                 for _ in run:
                     pass
             return run.result
         case _:
-            return asyncio.run(_streamed(agent, run_id))
+            return asyncio.run(_to_its_end(_streamed(agent, run_id), world))
+
+
+async def _to_its_end(going_on: Awaitable[Any], world: World) -> Any:
+    """What it gives; the event loop stays, as a server's does, until bodies that outlive their timeout are seen to."""
+    try:
+        return await going_on
+    finally:
+        while world.running:
+            await asyncio.sleep(0.001)
+        for _ in range(10):  # a body that has returned is heard of on the loop a moment later
+            await asyncio.sleep(0.001)
 
 
 async def _streamed(agent: Any, run_id: str) -> Any:
