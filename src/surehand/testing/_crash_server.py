@@ -126,6 +126,8 @@ def _followed(pid: int, pipe: int, kill: Kill | None, timeout: float) -> tuple[b
         ready, _, _ = select.select([pipe], [], [], max(0.0, deadline - time.monotonic()))
         if not ready:
             os.kill(pid, signal.SIGKILL)
+            while part := os.read(pipe, 1 << 16):  # it may have ended by itself in this very moment
+                data += part
             return data, ending
         part = os.read(pipe, 1 << 16)
         if not part:
