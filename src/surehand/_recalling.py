@@ -46,7 +46,7 @@ def given_up_again(run: Run) -> RunGivenUp:
     return RunGivenUp(f"run {run.run_id!r} was given up because of {given_up.error}", because=given_up.error)
 
 
-async def go_live(run: Run) -> None:
+def go_live(run: Run) -> None:
     """The next step is not recorded: from here on things happen, unless the run was given up."""
     if not run.replays:
         return
@@ -75,7 +75,7 @@ async def keep_answer(run: Run) -> None:
     if run.replays and run.recorded.state == State.SUCCEEDED:
         settle_late(run)
         return
-    await go_live(run)
+    go_live(run)
     if run.is_behind:
         await catch_up(run)
     await keep_run_end(run)
@@ -165,7 +165,7 @@ async def recall_calls(run: Run, round_: Round) -> None:
     recorded = run.recorded
     begun = [slot for slot in round_.calls if slot not in round_.records and round_.key(slot) in recorded.intents]
     if recorded.given_up is None:
-        await go_live(run)
+        go_live(run)
         for slot in begun if round_.stopped else [slot for slot in round_.orphans if slot in begun]:
             await execute(run, round_, slot)
         return
@@ -233,7 +233,7 @@ async def reclaim(run: Run, round_: Round) -> None:
         wake(run)
     else:
         round_.started.update(begun)
-        await go_live(run)
+        go_live(run)
     for slot in begun:
         await execute(run, round_, slot)
     if is_given_up:

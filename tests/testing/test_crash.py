@@ -35,23 +35,21 @@ def story(agent: Any, given: Scenario | None = None, **options: Any) -> str:
 
 
 def test_an_undo_that_is_not_idempotent_is_found() -> None:
-    text = story(faults.undo_is_not_idempotent)
-    assert re.search(r"killed after the undo of call \d\.0 \(hire\) had returned", text)
-    assert re.search(r"1\. call \d\.0 \(hire\) was undone .*: its undo is not idempotent", text)
+    assert "its undo is not idempotent" in story(faults.undo_is_not_idempotent)
+    text = story(faults.undo_is_not_idempotent, only="after the undo of call 1.0 (hire) had returned")
+    assert "1. call 1.0 (hire) was undone twice: its undo is not idempotent" in text
 
 
 def test_a_service_that_ignores_the_key_is_found() -> None:
-    text = story(faults.service_ignores_the_key)
-    assert "killed after the body of call 1.0 (order) had returned" in text
-    assert re.search(
-        r"1\. the effect of call 1\.0 \(order\) happened \w+( times)?: repeated, and its key ignored", text
-    )
+    assert "repeated, and its key ignored" in story(faults.service_ignores_the_key)
+    text = story(faults.service_ignores_the_key, only="after the body of call 1.0 (order) had returned")
+    assert "1. the effect of call 1.0 (order) happened twice: repeated, and its key ignored" in text
 
 
 def test_a_tool_that_ignores_its_key_is_found() -> None:
-    text = story(faults.tool_ignores_its_key)
-    assert re.search(r"1\. effects stand outside under keys that are no call's: \d \(", text)
-    assert "a tool ignores its key, so its effect was repeated" in text
+    assert "a tool ignores its key, so its effect was repeated" in story(faults.tool_ignores_its_key)
+    text = story(faults.tool_ignores_its_key, only="after the body of call 1.0 (order_anew) had returned")
+    assert "1. effects stand outside under keys that are no call's: 2 (" in text
 
 
 def test_a_lost_record_is_found() -> None:
