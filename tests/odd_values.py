@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import collections
 import dataclasses
 import datetime
@@ -253,6 +254,11 @@ READABLE: dict[str, tuple[Callable[[], Any], str]] = {
 
 # ---------------------------------------------------------------- what cannot be shown (RES-03, RES-04)
 
+# Opened once and held: files that tests leave to the garbage collector would warn in whichever test runs then.
+OPEN_TEXT, OPEN_BINARY = open(os.devnull), open(os.devnull, "rb")  # noqa: SIM115
+atexit.register(OPEN_TEXT.close)
+atexit.register(OPEN_BINARY.close)
+
 UNREADABLE: dict[str, Callable[[], Any]] = {
     "class": lambda: dict,
     "class inside": lambda: {"c": [Point]},
@@ -271,8 +277,8 @@ UNREADABLE: dict[str, Callable[[], Any]] = {
     "exception inside": lambda: {"e": [KeyError("x")]},
     "exception in a dataclass": lambda: Point(ValueError("x")),
     "group of exceptions": lambda: ExceptionGroup("g", [ValueError("x")]),
-    "file": lambda: open(os.devnull),  # noqa: SIM115  (it is the value)
-    "file inside": lambda: [open(os.devnull, "rb")],  # noqa: SIM115
+    "file": lambda: OPEN_TEXT,
+    "file inside": lambda: [OPEN_BINARY],
     "lock": threading.Lock,
     "lock inside": lambda: {"l": threading.Lock()},
     "thread": threading.current_thread,

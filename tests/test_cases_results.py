@@ -99,7 +99,6 @@ def test_a_set_reads_the_same_in_every_process() -> None:
 
 
 @pytest.mark.parametrize("name", UNREADABLE)
-@pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_res_03_04_what_cannot_be_shown_is_said_so_and_the_call_stays_done(mode: Mode, name: str) -> None:
     ended = given(mode, UNREADABLE[name])
     ((tool_name, text, is_error),) = ended.results
@@ -110,7 +109,6 @@ def test_res_03_04_what_cannot_be_shown_is_said_so_and_the_call_stays_done(mode:
 
 
 @pytest.mark.parametrize("name", UNREADABLE)
-@pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_res_03_a_handler_is_told_which_tool_and_why_without_a_repr(name: str) -> None:
     mode = Mode("run", False)
     ((_, text, is_error),) = given(mode, UNREADABLE[name], on_error=ErrorPolicy(execution=tell_model)).results
