@@ -49,7 +49,10 @@ LAYERS = (
         "models._base",
     ),
     ("models", "memory", "durable", "mcp", "telemetry"),
-    ("service", "agent", "_options", "_results", "_streams", "_callbacks", "_recovery", "assistant", "testing"),
+    (
+        *("service", "agent", "_options", "_memories", "_new_run", "_results", "_streams", "_callbacks", "_recovery"),
+        *("assistant", "testing"),
+    ),
     ("", "cli", "studio", "demo", "__main__"),  # "" is surehand/__init__.py: only a shell may import from it
 )
 LAYER_OF = {name: number for number, names in enumerate(LAYERS) for name in names}

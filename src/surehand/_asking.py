@@ -102,7 +102,7 @@ def _start_early(run: Run, round_: Round, index: int, call: ToolCall) -> Core[No
     name = _known_name(run, checked_call(call).name)
     if name != call.name:
         call = replace(call, name=name)
-    tool, limits = run.settings.tools.get(name), run.settings.limits
+    tool, limits = run.toolset.tools.get(name), run.settings.limits
     may_start = (
         not call.executed_by_provider
         and (run.settings.early_start == "all" or (tool is not None and tool.repeat == "safe"))
@@ -123,7 +123,7 @@ def _start_early(run: Run, round_: Round, index: int, call: ToolCall) -> Core[No
 
 def _known_name(run: Run, name: str) -> str:
     """The tool that the model means, if only white space, a prefix or a special token differs (spec 10.1)."""
-    tools = run.settings.tools
+    tools = run.toolset.tools
     if name in tools:
         return name
     if not name:
@@ -138,7 +138,7 @@ def _known_name(run: Run, name: str) -> str:
 def _with_known_names(run: Run, message: AssistantMessage) -> AssistantMessage:
     # The repaired name is what history keeps, or a stray newline would grow with every turn.
     for call in message.tool_calls:
-        if call.name not in run.settings.tools:
+        if call.name not in run.toolset.tools:
             break
     else:
         return message

@@ -51,7 +51,7 @@ __all__ = ["outcome_of", "readable", "shown"]
 
 async def outcome_of(run: Run, call: ToolCall, key: str) -> Ended:
     """How the call ends. Raises what a hook-like function raised before the body was entered."""
-    tool = run.settings.tools.get(call.name)
+    tool = run.toolset.tools.get(call.name)
     if tool is None:
         if key in run.recorded.intents:
             raise no_way_on(run, call, key, "there is no tool of that name any more")
@@ -92,7 +92,7 @@ async def outcome_of(run: Run, call: ToolCall, key: str) -> Ended:
 
 
 async def _unknown_name(run: Run, call: ToolCall) -> Ended:
-    names = tuple(spec.name for spec in run.settings.specs)
+    names = tuple(spec.name for spec in run.toolset.specs)
     answer = await told(run.settings.errors.unknown_name, call, names)
     match answer:
         case str():
@@ -220,7 +220,7 @@ async def shown(run: Run, execution: ToolExecution[Any]) -> tuple[ToolExecution[
         _ = result.contents
         return replace(execution, result=result), None
     except Exception as error:
-        tool = run.settings.tools[call.name]
+        tool = run.toolset.tools[call.name]
         job = Job(run, tool, call, execution.key, execution.key, {}, entered=True)
         ended = await _unshowable(job, job.ended(Outcome.DONE, unshowable(call, result.value), error), result.value)
         return replace(execution, result=readable(run, tool, call, ended.result)), ended.failure

@@ -24,12 +24,12 @@ from .messages import (
     Message,
     SystemMessage,
     ToolCall,
-    ToolSpec,
     Usage,
 )
 from .policies import EarlyStart, ErrorContext, ErrorPolicy, Limits, UndoPolicy
 from .tools._steps import Steps
-from .tools._tool import Decoding, Outcome, Parameters, Tool, ToolContext, ToolExecution, ToolResult, UndoOutcome
+from .tools._tool import Decoding, Outcome, Parameters, ToolContext, ToolExecution, ToolResult, UndoOutcome
+from .tools._toolset import Toolset
 
 __all__ = [
     "Hooks",
@@ -82,9 +82,7 @@ class Hooks(Struct, frozen=True):
 class Settings(Struct, frozen=True, kw_only=True, eq=False):
     """How runs are to be made; frozen, shared by all runs of an agent."""
 
-    tools: Mapping[str, Tool]
-    specs: tuple[ToolSpec, ...]
-    may_end_early: bool  # whether any tool can end a run without the model
+    toolset: Toolset  # what is there before any provider is asked
     limits: Limits
     errors: ErrorPolicy
     undo: UndoPolicy
@@ -186,6 +184,7 @@ class Run(Struct, eq=False, kw_only=True):
     """Everything about one run in one place; belongs to the driver's thread or task, except where a lock is named."""
 
     settings: Settings
+    toolset: Toolset
     run_id: str
     history: Sequence[Message]  # what was said before, for runs without a memory
     messages: list[Any]  # what this run adds to the conversation: messages, and ``Unread`` ones once it has ended
@@ -342,7 +341,7 @@ class Run(Struct, eq=False, kw_only=True):
         """What became of the run's effects, as known now: late finishers may still change it."""
         with self._lock:
             executions = list(self.executions)
-        return UndoReport(self.run_id, executions, self.messages, self.settings.tools)
+        return UndoReport(self.run_id, executions, self.messages, self.toolset.tools)
 
     def __reduce__(self) -> Any:
         # An exception takes its run along to another process, and must arrive even if a value in its report cannot.

@@ -64,7 +64,7 @@ def as_told(run: Run, tool: Tool, told: Answered) -> Probe:
 
 def value_of(run: Run, name: str, data: str) -> object:
     """A stored value of the tool with that name, as itself; halts the run if it cannot be read."""
-    tool = run.settings.tools.get(name)
+    tool = run.toolset.tools.get(name)
     try:
         if data == "null":
             return None

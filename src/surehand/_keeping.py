@@ -217,7 +217,7 @@ async def keep_run_end(run: Run) -> None:
 
 def _is_left_to_undo(run: Run) -> bool:
     """Whether a call has ended in this very moment: whoever sees to it undoes it, or else whoever recovers the run."""
-    undoable = {name for name, tool in run.settings.tools.items() if tool.undo is not None}
+    undoable = {name for name, tool in run.toolset.tools.items() if tool.undo is not None}
     done = [execution for execution in run.executions if execution.outcome is Outcome.DONE and execution.undo is None]
     return run.settings.undo is not UndoPolicy.OFF and any(execution.call.name in undoable for execution in done)
 

@@ -41,7 +41,7 @@ from .events import (
 )
 from .messages import ChatResponse, FinishReason, TextContent, ToolChoice
 from .policies import UndoPolicy, returns_immediately
-from .tools._tool import ReturnBehavior, ToolExecution
+from .tools._tool import ToolExecution
 
 __all__ = ["Answer", "abandon", "finished", "run_loop"]
 
@@ -278,7 +278,7 @@ async def _settle_round(run: Run, round_: Round) -> bool:
     """Book the round, undo if policy says so, save; gives whether the run ends here (spec 7.3, steps 6 to 11)."""
     if len(round_.calls) > len(round_.order):
         await _drop_orphans(run, round_)
-    ends = run.settings.may_end_early and await _may_end(run, round_)
+    ends = run.toolset.may_end_early and await _may_end(run, round_)
     executions = book_round(run, round_)
     failed = [execution for execution in executions if execution.result.is_error]
     if failed:
@@ -303,10 +303,9 @@ async def _settle_round(run: Run, round_: Round) -> bool:
 
 async def _may_end(run: Run, round_: Round) -> bool:
     """Whether the round ends the run unless something has failed; if not, the model will read what is still lazy."""
-    tools, records = run.settings.tools, [round_.records.get(slot) for slot in round_.order]
+    records = [round_.records.get(slot) for slot in round_.order]
     has_failed = any(record is None or record.result.is_error for record in records)
-    names = [round_.calls[slot].name for slot in round_.order]
-    behaviors = [tools[name].returns if name in tools else ReturnBehavior.TO_MODEL for name in names]
+    behaviors = [run.toolset.returns(round_.calls[slot].name) for slot in round_.order]
     ends = returns_immediately(has_failed, behaviors)
     if not ends:
         await encode_rest(run, round_)

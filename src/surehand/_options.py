@@ -20,7 +20,8 @@ from .memory._base import ChatMemory
 from .messages import ChatParameters, Message
 from .policies import EarlyStart, ErrorHandler, ErrorPolicy, Limits, UndoPolicy, undo_on_real_failure
 from .tools._options import DECODINGS
-from .tools._tool import Decoding, Parameters, ReturnBehavior, Tool, ToolExecution
+from .tools._tool import Decoding, Parameters, Tool, ToolExecution
+from .tools._toolset import NO_TOOLS, toolset_of
 
 __all__ = [
     "RUN_DEFAULTS",
@@ -29,6 +30,8 @@ __all__ = [
     "ResumeOptions",
     "RunChoices",
     "RunOptions",
+    "ServiceChoices",
+    "ServiceOptions",
     "checked",
     "is_memory",
     "parallel_of",
@@ -36,12 +39,9 @@ __all__ = [
 ]
 
 
-class AgentOptions(TypedDict, total=False):
-    """What ``Agent(model, …)`` takes by name; its docstring explains each."""
+class ServiceOptions(TypedDict, total=False):
+    """What ``ToolService(tools, …)`` takes by name, and ``Agent`` too; its docstring explains each."""
 
-    tools: Iterable[Any]
-    instructions: str | None
-    memory: ChatMemory | Callable[[Any], ChatMemory] | None
     limits: Limits
     parallel: bool | int | None
     early_start: EarlyStart
@@ -61,11 +61,19 @@ class AgentOptions(TypedDict, total=False):
     listeners: Listeners | Iterable[Listener]
     transform_request: Callable[..., Any] | None
     relax_tool_choice: bool
-    chat_parameters: ChatParameters
     stream_buffer: int
     journal: str | os.PathLike[str] | Journal | None
     clock: Callable[[], float]
     new_id: Callable[[], str]
+
+
+class AgentOptions(ServiceOptions, total=False):
+    """What ``Agent(model, …)`` takes by name; its docstring explains each."""
+
+    tools: Iterable[Any]
+    instructions: str | None
+    memory: ChatMemory | Callable[[Any], ChatMemory] | None
+    chat_parameters: ChatParameters
 
 
 class ResumeOptions(TypedDict, total=False):
@@ -93,12 +101,9 @@ def new_id() -> str:
     return os.urandom(16).hex()
 
 
-class AgentChoices(Struct, frozen=True, kw_only=True, eq=False):
-    """The options of an agent, all of them: the given ones and the defaults."""
+class ServiceChoices(Struct, frozen=True, kw_only=True, eq=False):
+    """The options of a tool service, all of them: the given ones and the defaults."""
 
-    tools: Iterable[Any] = ()
-    instructions: str | None = None
-    memory: ChatMemory | Callable[[Any], ChatMemory] | None = None
     limits: Limits = Limits()
     parallel: bool | int | None = None
     early_start: EarlyStart = "safe"
@@ -118,11 +123,19 @@ class AgentChoices(Struct, frozen=True, kw_only=True, eq=False):
     listeners: Listeners | Iterable[Listener] = ()
     transform_request: Callable[..., Any] | None = None
     relax_tool_choice: bool = True
-    chat_parameters: ChatParameters = ChatParameters()
     stream_buffer: int = 64
     journal: str | os.PathLike[str] | Journal | None = None
     clock: Callable[[], float] = time.time
     new_id: Callable[[], str] = new_id
+
+
+class AgentChoices(Struct, frozen=True, kw_only=True, eq=False):
+    """The options that an agent has besides those of its tool service."""
+
+    tools: Iterable[Any] = ()
+    instructions: str | None = None
+    memory: ChatMemory | Callable[[Any], ChatMemory] | None = None
+    chat_parameters: ChatParameters = ChatParameters()
 
 
 class RunChoices(Struct, frozen=True, kw_only=True, eq=False):
@@ -272,17 +285,15 @@ def parallel_of(chosen: bool | int | None, *, is_async: bool) -> bool | int:
     return False if chosen == 1 and chosen is not True else chosen
 
 
-def settings_of(chosen: AgentChoices, tools: Sequence[Tool]) -> Settings:
-    """The settings of an agent from its checked options and collected tools."""
+def settings_of(chosen: ServiceChoices, tools: Sequence[Tool]) -> Settings:
+    """The settings of a service from its checked options and collected tools."""
     on_error = chosen.on_error
     undo = chosen.undo
     if undo is None:
         # As soon as a tool can be undone, giving a run up undoes it; a mere tool error does not (spec 11.1.6).
         undo = UndoPolicy.ON_GIVE_UP if any(tool.undo is not None for tool in tools) else UndoPolicy.OFF
     return Settings(
-        tools={tool.name: tool for tool in tools},
-        specs=tuple(tool.spec for tool in tools),
-        may_end_early=any(tool.returns is not ReturnBehavior.TO_MODEL for tool in tools),
+        toolset=toolset_of({tool.name: tool for tool in tools}) if tools else NO_TOOLS,
         limits=chosen.limits,
         errors=on_error if isinstance(on_error, ErrorPolicy) else ErrorPolicy(execution=on_error),
         undo=undo,
@@ -302,7 +313,7 @@ def settings_of(chosen: AgentChoices, tools: Sequence[Tool]) -> Settings:
     )
 
 
-def _retries(chosen: AgentChoices) -> int:
+def _retries(chosen: ServiceChoices) -> int:
     # Who has a journal has somewhere to tell how it went, and a key that makes trying again harmless.
     if chosen.undo_retries is None:
         return 0 if chosen.journal is None else 3

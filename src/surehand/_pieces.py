@@ -88,7 +88,7 @@ class Performer:
 
     def _schedule_of(self, round_: Round) -> Schedule:
         if self._schedule is None or self._schedule.round is not round_:
-            self._schedule = Schedule(round_, self._run.settings.tools, width_of(self._run.parallel))
+            self._schedule = Schedule(round_, self._run.toolset.tools, width_of(self._run.parallel))
         return self._schedule
 
     def _start(self, slot: int, core: Core[None]) -> None:

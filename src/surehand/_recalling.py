@@ -257,7 +257,7 @@ def _recall(run: Run, round_: Round, slot: int, end: CallEnd) -> None:
 
 
 def _ended(run: Run, end: CallEnd, execution: ToolExecution[Any]) -> Ended:
-    tool = run.settings.tools.get(end.call.name)
+    tool = run.toolset.tools.get(end.call.name)
     if end.can_undo and (tool is None or tool.undo is None):
         raise halt(run, ReplayMismatch(
             f"call {execution.key} of run {run.run_id!r} was a call of {end.call.name!r}, which had an undo "
@@ -290,7 +290,7 @@ def settle_late(run: Run) -> None:
         _settle(run, key, late, _result(run, late))
     for key, told in run.recorded.resolved.items():
         end = run.recorded.ends.get(key)
-        tool = None if end is None else run.settings.tools.get(end.call.name)
+        tool = None if end is None else run.toolset.tools.get(end.call.name)
         if end is None or tool is None or end.outcome is not Outcome.UNKNOWN:
             continue
         answer = as_told(run, tool, told)
@@ -309,7 +309,7 @@ def settle_undone(run: Run) -> None:
 
 def _settle(run: Run, key: str, end: CallEnd, result: ToolResult) -> None:
     execution = run.finish_late(key, result, at=end.finished_at)
-    tool = run.settings.tools.get(end.call.name)
+    tool = run.toolset.tools.get(end.call.name)
     if execution is None or tool is None:
         return
     arguments = _arguments(run, tool, end.call)

@@ -2,60 +2,41 @@
 
 from __future__ import annotations
 
-import os
-import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from functools import partial
 from types import TracebackType
-from typing import Any, Generic, Self, cast
+from typing import Any, Generic, Self
 
-from msgspec import UNSET
-from msgspec.structs import replace
 from typing_extensions import TypeVar, Unpack
 
 from ._aperform import Awaiting
 from ._books import Run
-from ._cancel import CancelToken
 from ._drive import drive, exhaust
 from ._loop import run_loop
-from ._options import (
-    RUN_DEFAULTS,
-    AgentChoices,
-    AgentOptions,
-    ResumeOptions,
-    RunChoices,
-    RunOptions,
-    checked,
-    hooks_of,
-    is_memory,
-    parallel_of,
-    settings_of,
-)
+from ._memories import Memories
+from ._new_run import Prompt, choices_of, new_run, streamed
+from ._options import AgentChoices, AgentOptions, ResumeOptions, RunOptions, checked
 from ._perform import Blocking, abandoned
 from ._records import UNFINISHED
-from ._recovery import Recovered, arecovered, asked, beginning, off_loop, opened, orphaned, recovered
+from ._recovery import Recovered, arecovered, asked, off_loop, orphaned, recovered
 from ._results import RunResult, delivered
 from ._streams import AsyncStream, Stream
 from ._supervise import Supervisor
-from .durable._journal import Journal
 from .durable._opening import Opening, started_of
-from .durable._unknowns import UnknownCall, resolve, unknown_calls
+from .durable._unknowns import UnknownCall
 from .errors import UserError
-from .events import Event, Listeners
-from .memory._base import ChatMemory
-from .messages import ChatParameters, Content, Message, SystemMessage, TextContent, UserMessage
+from .messages import ChatParameters, SystemMessage
 from .models import ChatModel, from_name
 from .models._base import colours_checked
-from .tools._tool import Absent, Happened, Parameters
+from .service import ToolService
+from .tools._tool import Absent, Happened
 
 __all__ = ["Agent"]
 
 DepsT = TypeVar("DepsT", default=Any)
 OutputT = TypeVar("OutputT", default=str)
 
-Prompt = str | UserMessage | Sequence[Content]
 _RECOVERING = partial(Opening, is_new=False, joins=False, only=UNFINISHED)
-_OPTIONS_OF_RUN = ("deps", *RunOptions.__annotations__)
 _OPTIONS_OF_RECOVERY = ("deps", *ResumeOptions.__annotations__)
 _OPTIONS_OF_RESUMING = ("take_over", *_OPTIONS_OF_RECOVERY)
 
@@ -92,34 +73,28 @@ class Agent(Generic[DepsT, OutputT]):
 
     def __init__(self, model: ChatModel | str, **options: Unpack[AgentOptions]) -> None:
         checked(options, AgentOptions.__annotations__, "Agent()")
-        chosen = AgentChoices(**options)
+        given: dict[str, Any] = dict(options)
+        chosen = AgentChoices(**{name: given.pop(name) for name in AgentChoices.__struct_fields__ if name in given})
         self._model = from_name(model) if isinstance(model, str) else model
         if not isinstance(self._model, ChatModel):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise UserError(f"model={model!r}: expected a ChatModel or a name such as 'openai:gpt-5' or 'local'")
         colours_checked(self._model)
-        from .tools._collect import collect_tools  # loads pydantic's machinery for schemas, so not at import
-
-        self._settings = settings_of(chosen, collect_tools(chosen.tools))
-        self._chosen = chosen
-        self._now, self._new_id = chosen.clock, chosen.new_id
-        self._owns_journal = isinstance(chosen.journal, str | os.PathLike)
-        self._journal = opened(chosen.journal)
-        instructions = chosen.instructions
-        self._system = None if not instructions else SystemMessage(instructions)
-        listeners = chosen.listeners
-        self._listeners = listeners if isinstance(listeners, Listeners) else Listeners(*(listeners or ()))
-        self._chat_parameters = chosen.chat_parameters.override_with(ChatParameters(tools=self._settings.specs))
-        memory = chosen.memory
-        self._shared_memory = cast("ChatMemory | None", memory) if is_memory(memory) else None
-        self._make_memory = None if memory is None or is_memory(memory) else cast("Callable[[Any], Any]", memory)
-        self._memories: dict[Any, ChatMemory] = {}
-        self._memories_lock = threading.Lock()
+        self._service = ToolService(chosen.tools, **given)
+        self._system = None if not chosen.instructions else SystemMessage(chosen.instructions)
+        specs = self._service.settings.toolset.specs
+        self._chat_parameters = chosen.chat_parameters.override_with(ChatParameters(tools=specs))
+        self._memories = Memories(chosen.memory)
 
     def __setattr__(self, name: str, value: Any) -> None:
         # What a run reads is settled when the agent is made: an assignment would look as if it did something.
         if not name.startswith("_"):
             raise UserError(f"an Agent cannot be changed; make another: Agent(…, {name}=…)")
         super().__setattr__(name, value)
+
+    @property
+    def service(self) -> ToolService:
+        """Its tools and policies, without the model."""
+        return self._service
 
     # ------------------------------------------------------------ four ways to run
 
@@ -160,9 +135,9 @@ class Agent(Generic[DepsT, OutputT]):
     def stream(self, prompt: Prompt, *, deps: DepsT | None = None, **options: Unpack[RunOptions]) -> Stream[OutputT]:
         """The run as a blocking iterator of events, inside a ``with`` block; takes what ``run`` takes."""
         run = self._open(prompt, deps, options, is_async=False, streams=True)
-        io = Blocking(run, self._model, outbox_size=self._chosen.stream_buffer)
+        io = Blocking(run, self._model, outbox_size=self._service.stream_buffer)
         assert io.outbox is not None
-        run.emit = _streamed(run, io.outbox.put)
+        run.emit = streamed(run, io.outbox.put)
         return Stream(run, io)
 
     def astream(
@@ -172,9 +147,9 @@ class Agent(Generic[DepsT, OutputT]):
         run = self._open(prompt, deps, options, is_async=True, streams=True)
 
         def make_io() -> Awaiting:
-            io = Awaiting(run, self._model, outbox_size=self._chosen.stream_buffer)
+            io = Awaiting(run, self._model, outbox_size=self._service.stream_buffer)
             assert io.outbox is not None
-            run.emit = _streamed(run, io.outbox.put)
+            run.emit = streamed(run, io.outbox.put)
             return io
 
         return AsyncStream(run, make_io)
@@ -218,14 +193,14 @@ class Agent(Generic[DepsT, OutputT]):
         def resume(run_id: str) -> RunResult[OutputT]:
             return self._run_here(self._reopen(run_id, deps, _RECOVERING, options, is_async=False))
 
-        outcomes = [recovered(run_id, resume) for run_id in orphaned(self._the_journal())]
+        outcomes = [recovered(run_id, resume) for run_id in orphaned(self._service.require_journal())]
         return [outcome for outcome in outcomes if outcome is not None]
 
     async def arecover(self, *, deps: DepsT | None = None, **options: Unpack[ResumeOptions]) -> list[Recovered]:
         """The awaitable form of ``recover``."""
         checked(options, _OPTIONS_OF_RECOVERY, "recover()")
         outcomes: list[Recovered] = []
-        for run_id in await off_loop(lambda: orphaned(self._the_journal())):
+        for run_id in await off_loop(lambda: orphaned(self._service.require_journal())):
             outcome = await arecovered(run_id, self._resumed_on_loop(run_id, deps, _RECOVERING, options))
             if outcome is not None:
                 outcomes.append(outcome)
@@ -233,25 +208,20 @@ class Agent(Generic[DepsT, OutputT]):
 
     def unknowns(self) -> list[UnknownCall]:
         """The calls in the journal of which nobody knows whether they happened."""
-        return unknown_calls(self._the_journal())
+        return self._service.unknowns()
 
     def resolve(self, key: str, answer: Happened[Any] | Absent) -> None:
         """Tell whether a call happened: ``Happened(what it returned)`` or ``Absent()``.
 
         ``key`` is one of ``unknowns()``. The run goes on with it when it is resumed or recovered next.
         """
-        resolve(self._the_journal(), self._settings.tools, key, answer)
-
-    def _the_journal(self) -> Journal:
-        if self._journal is None:
-            raise UserError("this agent has no journal: its runs end with their process; give Agent(journal='runs.db')")
-        return self._journal
+        self._service.resolve(key, answer)
 
     def _reopen(
         self, run_id: str, deps: Any, opening: Callable[..., Opening], options: ResumeOptions, *, is_async: bool
     ) -> Run:
         checked(options, _OPTIONS_OF_RESUMING, "resume()")
-        journal = self._the_journal()
+        journal = self._service.require_journal()
         begun = started_of(journal, run_id)
         given: RunOptions = {**options, "run_id": run_id, **asked(begun)}
         run = self._open(begun.prompt, deps, given, is_async=is_async, streams=False)
@@ -261,92 +231,30 @@ class Agent(Generic[DepsT, OutputT]):
     # ------------------------------------------------------------ opening a run
 
     def _open(self, prompt: Prompt, deps: Any, options: RunOptions, *, is_async: bool, streams: bool) -> Run:
-        given = RUN_DEFAULTS
-        if options:
-            checked(options, _OPTIONS_OF_RUN, "run()")
-            given = RunChoices(**options)
-        if given.run_id is not None:
-            self._the_journal()
-        memory, history = self._memory_of(given.memory_id), _messages_of(given.history)
-        if memory is not None and history:
-            raise UserError("history= is for agents without a memory; this agent's memory holds the conversation")
-        if self._system is not None and memory is None:
-            history = (self._system, *history)
-        listeners, parameters, parallel = self._listeners, given.parameters, given.parallel
-        if given.listeners:
-            listeners = listeners.with_more(given.listeners)
-        may_overlap = parallel_of(self._chosen.parallel if parallel is None else parallel, is_async=is_async)
-        run = Run(
-            settings=self._settings,
-            run_id=given.run_id or self._new_id(),
-            history=tuple(history),
-            messages=[_user_message(prompt)],
-            system=self._system,
-            request_parameters=self._parameters_of(given.chat_parameters),
-            parallel=may_overlap,
+        given = choices_of(self._service, options)
+        return new_run(
+            self._service,
+            prompt,
+            given,
             deps=deps,
-            memory=memory,
-            memory_id=given.memory_id,
-            parameters=parameters if isinstance(parameters, Parameters) else Parameters(parameters),
-            hooks=hooks_of(given.before_tool, given.after_tool, self._settings.hooks),
-            token=CancelToken() if given.cancel is None else given.cancel.child(),
-            now=self._now,
-            emit=listeners.tell,
-            listening=streams or bool(listeners),
-            starts_early=streams and may_overlap is not False and self._settings.early_start != "off",
-            started_at=self._now(),
+            memory=self._memories.of(given.memory_id),
+            system=self._system,
+            chat_parameters=self._chat_parameters,
+            is_async=is_async,
             streams=streams,
         )
-        if self._journal is not None:
-            self._record(run, self._journal, given)
-        return run
-
-    def _record(self, run: Run, journal: Journal, given: RunChoices) -> None:
-        """Have the run opened in the journal before it begins; raises ``UserError`` for what cannot be recorded."""
-        started = beginning(run.messages[0], given, has_deps=run.deps is not None)
-        run.parameters = Parameters(started.parameters, read_only=True)
-        run.opening = Opening(journal, started, is_new=given.run_id is None)
-
-    def _parameters_of(self, given: ChatParameters | None) -> ChatParameters:
-        if given is None:
-            return self._chat_parameters
-        if given.tools is not UNSET:
-            raise UserError("chat_parameters.tools: tools are given to Agent(tools=…), so that their calls can be run")
-        return replace(self._chat_parameters.override_with(given), tools=self._settings.specs)
-
-    def _memory_of(self, memory_id: Any) -> ChatMemory | None:
-        if self._make_memory is None:
-            if self._shared_memory is not None and memory_id != "default":
-                raise UserError(
-                    f"memory_id={memory_id!r}, but this agent has one memory for everyone; "
-                    "give Agent(memory=…) a function that makes a memory for an id"
-                )
-            return self._shared_memory
-        try:
-            hash(memory_id)
-        except TypeError as error:
-            raise UserError(f"memory_id={memory_id!r} has no hash; give text or a number") from error
-        with self._memories_lock:
-            if memory_id not in self._memories:
-                made = self._make_memory(memory_id)
-                if not is_memory(made):
-                    raise UserError(f"memory={self._make_memory!r} made {made!r}; expected a ChatMemory")
-                self._memories[memory_id] = made
-            return self._memories[memory_id]
 
     # ------------------------------------------------------------ life
 
     def close(self) -> None:
         """Release the model's connections, and the journal if it was given as a path."""
         self._model.close()
-        if self._owns_journal and self._journal is not None:
-            self._journal.close()
+        self._service.close()
 
     async def aclose(self) -> None:
         """Release the model's connections and the journal; the awaitable form of ``close``."""
         await self._model.aclose()
-        if self._owns_journal and self._journal is not None:
-            await off_loop(self._journal.close)
+        await self._service.aclose()
 
     def __enter__(self) -> Self:
         return self
@@ -363,36 +271,3 @@ class Agent(Generic[DepsT, OutputT]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.aclose()
-
-
-def _streamed(run: Run, put: Callable[[Event], None]) -> Callable[[Event], None]:
-    listen = run.emit
-
-    def emit(event: Event) -> None:
-        if not run.replays:  # what is only told again, listeners have heard
-            listen(event)
-        put(event)
-
-    return emit
-
-
-def _messages_of(history: Any) -> tuple[Message, ...]:
-    if history == ():
-        return ()
-    if not isinstance(history, Iterable):
-        raise UserError(f"history={history!r}: expected a list of messages, such as result.messages")
-    messages = tuple(cast("Iterable[object]", history))
-    for message in messages:
-        if not isinstance(message, Message):
-            raise UserError(f"history: {message!r} is no message; expected a list of messages, such as result.messages")
-    return cast("tuple[Message, ...]", messages)
-
-
-def _user_message(prompt: Any) -> UserMessage:
-    if isinstance(prompt, str):
-        return UserMessage((TextContent(prompt),))
-    if isinstance(prompt, UserMessage):
-        return prompt
-    if isinstance(prompt, list | tuple) and all(isinstance(part, Content) for part in cast(Sequence[Any], prompt)):
-        return UserMessage(tuple(cast(Sequence[Content], prompt)))
-    raise UserError(f"prompt={prompt!r}: expected text, a UserMessage, or a list of contents")

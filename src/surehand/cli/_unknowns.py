@@ -51,7 +51,7 @@ def resolve(
 def _value(agent: Agent[Any, Any], key: str, text: str) -> Any:
     """What the tool would have returned, of the type that it returns."""
     names = [unknown.call.name for unknown in agent.unknowns() if unknown.key == key]
-    tools = agent._settings.tools  # pyright: ignore[reportPrivateUsage]  # nobody else needs a tool's type
+    tools = agent.service.settings.toolset.tools
     tool: Tool | None = tools.get(names[0]) if names else None
     try:
         return from_json(text.encode(), object) if tool is None else tool.body.values.load(text.encode())

@@ -75,7 +75,7 @@ def _checked(plan: Plan, made: Any) -> Agent[Any, Any]:
 
 def _journal_of(agent: Agent[Any, Any], case: Case, *, is_shared: bool) -> Journal:
     """The journal of this case: one that the agent was made with for this world, or a new one."""
-    own: Journal | None = vars(agent)["_journal"]
+    own: Journal | None = agent.service.journal
     if is_shared or own is None:
         return SQLiteJournal(case.folder / "journal.db", sync="normal")
     if isinstance(own, MemoryJournal):
@@ -207,7 +207,7 @@ def _facts(here: Stage, case: Case, failures: Sequence[str]) -> Facts:
         ended, report, problems = _told_again(here)
         failures += problems
     keys: dict[str, str] = {record.step: _intent(record).key for record in records if record.kind == INTENT}
-    tools = vars(here.agent)["_settings"].tools
+    tools = here.agent.service.settings.toolset.tools
     memory = None if scenario.memory is None else tuple(scenario.memory(here.world))
     return Facts(
         ended,
@@ -260,8 +260,8 @@ def _told_again(here: Stage) -> tuple[str, UndoReport | None, list[str]]:
 
 
 def _call(here: Stage, execution: ToolExecution[Any], keys: dict[str, str]) -> CallFact:
-    settings = vars(here.agent)["_settings"]
-    tool = settings.tools.get(execution.call.name)
+    settings = here.agent.service.settings
+    tool = settings.toolset.tools.get(execution.call.name)
     undo = "" if execution.undo is None else "undone" if execution.undo.is_undone else "failed to undo"
     must_be_undone = tool is not None and tool.undo is not None and settings.undo is not UndoPolicy.OFF
     key = keys.get(execution.key, f"{RUN_ID}:{execution.key}")

@@ -28,6 +28,7 @@ from ..durable._journal import Claim, Journal
 from ..messages import ChatRequest, ChatResponse, Message, StreamPiece, ToolCallReady
 from ..models import ChatModel
 from ..tools._tool import Tool, ToolContext, ToolExecution
+from ..tools._toolset import toolset_of
 from ._crash_world import Kill, Note
 
 __all__ = ["Watch", "notes_of", "watched"]
@@ -74,15 +75,13 @@ def watched(agent: Agent[Any, Any], journal: Journal, model: ChatModel | None, w
     """The same agent with that journal and that model, under watch; the given one stays as it is."""
     result = copy.copy(agent)
     inside = vars(result)  # an agent is frozen for those who use it; here is the one place that takes it apart
-    settings = inside["_settings"]
-    tools = {name: _watched_tool(tool, watch) for name, tool in settings.tools.items()}
-    inside["_settings"] = replace(settings, tools=tools)
+    service = inside["_service"] = copy.copy(inside["_service"])
+    settings = service.settings
+    tools = {name: _watched_tool(tool, watch) for name, tool in settings.toolset.tools.items()}
+    vars(service)["_settings"] = replace(settings, toolset=toolset_of(tools))
+    vars(service)["_journal"] = _WatchedJournal(journal, watch)
     inside["_model"] = _WatchedModel(inside["_model"] if model is None else model, watch)
-    inside["_journal"] = _WatchedJournal(journal, watch)
-    shared, make = inside["_shared_memory"], inside["_make_memory"]
-    inside["_memories"] = {}
-    inside["_shared_memory"] = None if shared is None else _WatchedMemory(shared, watch)
-    inside["_make_memory"] = None if make is None else partial(_made_memory, make, watch)
+    inside["_memories"] = inside["_memories"].wrapped(partial(_WatchedMemory, watch=watch))
     return result
 
 
@@ -245,10 +244,6 @@ class _Around:
 
 
 # ---------------------------------------------------------------- the memory
-
-
-def _made_memory(make: Callable[[Any], Any], watch: Watch, id: Any) -> Any:
-    return _WatchedMemory(make(id), watch)
 
 
 class _WatchedMemory(_Around):

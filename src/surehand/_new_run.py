@@ -1,0 +1,143 @@
+"""From what a caller asks for to a run that has not begun: checked, with everything that it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, cast
+
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from ._books import Run
+from ._cancel import CancelToken
+from ._options import RUN_DEFAULTS, RunChoices, RunOptions, checked, hooks_of, parallel_of
+from ._recovery import beginning
+from .durable._opening import Opening
+from .errors import UserError
+from .events import Event
+from .memory._base import ChatMemory
+from .messages import ChatParameters, Content, Message, SystemMessage, TextContent, UserMessage
+from .service import ToolService
+from .tools._tool import Parameters
+
+__all__ = ["Prompt", "choices_of", "new_run", "parameters_of", "streamed", "user_message"]
+
+Prompt = str | UserMessage | Sequence[Content]
+
+_OPTIONS = ("deps", *RunOptions.__annotations__)
+
+
+def choices_of(service: ToolService, options: RunOptions) -> RunChoices:
+    """The options of a run, checked."""
+    if not options:
+        return RUN_DEFAULTS
+    checked(options, _OPTIONS, "run()")
+    given = RunChoices(**options)
+    if given.run_id is not None:
+        service.require_journal()
+    return given
+
+
+def new_run(
+    service: ToolService,
+    prompt: Prompt,
+    given: RunChoices,
+    *,
+    deps: Any,
+    memory: ChatMemory | None,
+    system: SystemMessage | None,
+    chat_parameters: ChatParameters,
+    is_async: bool,
+    streams: bool,
+) -> Run:
+    """A run that has not begun. Raises ``UserError`` for what cannot be run."""
+    settings = service.settings
+    listeners, parameters, parallel = service.listeners, given.parameters, given.parallel
+    if given.listeners:
+        listeners = listeners.with_more(given.listeners)
+    may_overlap = parallel_of(service.parallel if parallel is None else parallel, is_async=is_async)
+    run = Run(
+        settings=settings,
+        toolset=settings.toolset,
+        run_id=given.run_id or service.new_id(),
+        history=_history(given.history, memory, system),
+        messages=[user_message(prompt)],
+        system=system,
+        request_parameters=parameters_of(chat_parameters, given.chat_parameters, settings.toolset.specs),
+        parallel=may_overlap,
+        deps=deps,
+        memory=memory,
+        memory_id=given.memory_id,
+        parameters=parameters if isinstance(parameters, Parameters) else Parameters(parameters),
+        hooks=hooks_of(given.before_tool, given.after_tool, settings.hooks),
+        token=CancelToken() if given.cancel is None else given.cancel.child(),
+        now=service.now,
+        emit=listeners.tell,
+        listening=streams or bool(listeners),
+        starts_early=streams and may_overlap is not False and settings.early_start != "off",
+        started_at=service.now(),
+        streams=streams,
+    )
+    if service.journal is not None:
+        _record(run, service, given)
+    return run
+
+
+def _history(given: Any, memory: ChatMemory | None, system: SystemMessage | None) -> tuple[Message, ...]:
+    history = _messages_of(given)
+    if memory is None:
+        return history if system is None else (system, *history)
+    if history:
+        raise UserError("history= is for agents without a memory; this agent's memory holds the conversation")
+    return ()
+
+
+def _record(run: Run, service: ToolService, given: RunChoices) -> None:
+    """Have the run opened in the journal before it begins; raises ``UserError`` for what cannot be recorded."""
+    started = beginning(run.messages[0], given, has_deps=run.deps is not None)
+    run.parameters = Parameters(started.parameters, read_only=True)
+    run.opening = Opening(service.require_journal(), started, is_new=given.run_id is None)
+
+
+def parameters_of(own: ChatParameters, given: ChatParameters | None, specs: Any) -> ChatParameters:
+    """The parameters of a run's requests: the agent's, the run's, and the tools."""
+    if given is None:
+        return own
+    if given.tools is not UNSET:
+        raise UserError("chat_parameters.tools: tools are given to Agent(tools=…), so that their calls can be run")
+    return replace(own.override_with(given), tools=specs)
+
+
+def streamed(run: Run, put: Callable[[Event], None]) -> Callable[[Event], None]:
+    """How a run that streams tells of events: its listeners first, then whoever takes them."""
+    listen = run.emit
+
+    def emit(event: Event) -> None:
+        if not run.replays:  # what is only told again, listeners have heard
+            listen(event)
+        put(event)
+
+    return emit
+
+
+def _messages_of(history: Any) -> tuple[Message, ...]:
+    if history == ():
+        return ()
+    if not isinstance(history, Iterable):
+        raise UserError(f"history={history!r}: expected a list of messages, such as result.messages")
+    messages = tuple(cast("Iterable[object]", history))
+    for message in messages:
+        if not isinstance(message, Message):
+            raise UserError(f"history: {message!r} is no message; expected a list of messages, such as result.messages")
+    return cast("tuple[Message, ...]", messages)
+
+
+def user_message(prompt: Any) -> UserMessage:
+    """The prompt as a message."""
+    if isinstance(prompt, str):
+        return UserMessage((TextContent(prompt),))
+    if isinstance(prompt, UserMessage):
+        return prompt
+    if isinstance(prompt, list | tuple) and all(isinstance(part, Content) for part in cast(Sequence[Any], prompt)):
+        return UserMessage(tuple(cast(Sequence[Content], prompt)))
+    raise UserError(f"prompt={prompt!r}: expected text, a UserMessage, or a list of contents")
