@@ -12,13 +12,14 @@ from ._catching_up import catch_up
 from ._checks import checked_call, checked_response, is_awaitable
 from ._effects import Await, CallModel, Core, UseMemory
 from ._keeping import keep_reply
+from ._limits import check_going_on, may_start_early, spend_reply
 from ._recalling import look_again, recall_reply, reclaim
-from .errors import TimeLimitError, UserError
+from .errors import UserError
 from .events import ArgumentRepaired, RequestIssued, ResponseReceived
 from .messages import AssistantMessage, ChatRequest, ChatResponse, ToolCall
 from .tools._tool import Repair
 
-__all__ = ["ask", "check_going_on", "tokens_used"]
+__all__ = ["ask"]
 
 
 def ask(run: Run) -> Core[ChatResponse]:
@@ -35,7 +36,7 @@ async def _recalled(run: Run, number: int) -> ChatResponse:
     if response is None:
         return await _asked(run, number)
     run.requests_made = number
-    run.usage = response.usage if run.usage is None else run.usage + response.usage
+    spend_reply(run, response)
     run.check_cancelled()
     return response
 
@@ -46,14 +47,13 @@ async def _asked(run: Run, number: int) -> ChatResponse:
         run.round = round_
         await reclaim(run, round_)
     request = await _request(run)
-    if run.token.is_cancelled or run.settings.limits.seconds is not None:
-        check_going_on(run)
+    check_going_on(run)
     run.requests_made, run.round = number, round_
     if run.listening:
         run.emit(RequestIssued(run_id=run.run_id, path=run.path, number=number, request=request))
     answer = await CallModel(request, partial(_start_early, run, round_) if run.starts_early else _starts_none)
     response = checked_response(answer)
-    run.usage = response.usage if run.usage is None else run.usage + response.usage
+    spend_reply(run, response)
     message = _with_known_names(run, response.message)
     if message is not response.message:
         response = replace(response, message=message)
@@ -85,14 +85,6 @@ async def _request(run: Run) -> ChatRequest:
     return request
 
 
-def check_going_on(run: Run) -> None:
-    """Raise if the run was cancelled or has taken too long."""
-    run.check_cancelled()
-    seconds = run.settings.limits.seconds
-    if seconds is not None and run.now() - run.started_at > seconds:
-        raise TimeLimitError(f"the run took longer than Limits(seconds={seconds!r}) allows")
-
-
 def _starts_none(index: int, call: ToolCall) -> None:
     """For runs in which no call starts before its reply is complete."""
 
@@ -102,15 +94,12 @@ def _start_early(run: Run, round_: Round, index: int, call: ToolCall) -> Core[No
     name = _known_name(run, checked_call(call).name)
     if name != call.name:
         call = replace(call, name=name)
-    tool, limits = run.toolset.tools.get(name), run.settings.limits
+    tool = run.toolset.tools.get(name)
     may_start = (
         not call.executed_by_provider
         and (run.settings.early_start == "all" or (tool is not None and tool.repeat == "safe"))
         and (tool is None or not tool.exclusive)
-        and (limits.rounds is None or run.rounds_made < limits.rounds)
-        and (limits.calls is None or run.calls_made + len(round_.calls) < limits.calls)
-        and (limits.seconds is None or run.now() - run.started_at <= limits.seconds)
-        and (limits.tokens is None or tokens_used(run) <= limits.tokens)
+        and may_start_early(run, round_)
         and not run.token.is_cancelled
         and index not in round_.calls
     )
@@ -153,8 +142,3 @@ def _with_known_names(run: Run, message: AssistantMessage) -> AssistantMessage:
             call = fixed
         calls.append(call)
     return message if tuple(calls) == message.tool_calls else replace(message, tool_calls=tuple(calls))
-
-
-def tokens_used(run: Run) -> int:
-    """How many tokens the run has used so far."""
-    return 0 if run.usage is None else run.usage.total or 0

@@ -203,6 +203,7 @@ class Run(Struct, eq=False, kw_only=True):
     starts_early: bool  # whether calls may start while the reply that asks for them is still going on
     started_at: float
     path: str = ""
+    parent: Run | None = None  # the run that this one is part of
     opening: Callable[[Run], None] | None = None  # opens its journal, and finds out what is recorded of it
     log: RunLog | None = None  # where it is recorded, if it is
     recorded: Recorded = NOTHING_RECORDED  # what its journal said when it was opened here
@@ -243,6 +244,13 @@ class Run(Struct, eq=False, kw_only=True):
         """It is not at work here any more: its answer is delivered, or there is none."""
         if self.log is not None:
             self.log.release()
+
+    def spend(self, *, calls: int = 0, usage: Usage | None = None) -> None:
+        """Note what this run, or one that is part of it, has spent. Thread-safe."""
+        with self._lock:
+            self.calls_made += calls
+            if usage is not None:
+                self.usage = usage if self.usage is None else self.usage + usage
 
     def check_cancelled(self) -> None:
         """A checkpoint (spec 12.2): raises ``RunCancelled`` once the token is cancelled.

@@ -13,25 +13,22 @@ from typing import Any, NoReturn
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ._asking import ask, check_going_on, tokens_used
+from ._asking import ask
 from ._books import Round, Run
 from ._call import encode_rest, execute
 from ._effects import Offload, RunTools, Shielded, UseMemory, told, unwrapped
 from ._giveup import attach, book_round, give_up, leave, save, undo_all, undo_some
 from ._job import Interrupted
 from ._keeping import halt
+from ._limits import check_before_tools, check_consecutive, spend_calls
 from ._recalling import given_up_again, keep_answer, look_again, recall_calls, settle_begun
 from .errors import (
-    CallLimitError,
-    ConsecutiveErrorsError,
     EmptyReplyError,
     ReplyCutOffError,
-    RoundLimitError,
     RunCancelled,
     RunGivenUp,
     StaleClaim,
     Suspended,
-    TokenLimitError,
 )
 from .events import (
     LimitWarning,
@@ -39,7 +36,7 @@ from .events import (
     RunStarted,
     RunSuspended,
 )
-from .messages import ChatResponse, FinishReason, TextContent, ToolChoice
+from .messages import ChatResponse, FinishReason, ToolChoice
 from .policies import UndoPolicy, returns_immediately
 from .tools._tool import ToolExecution
 
@@ -159,9 +156,8 @@ async def _rounds(run: Run) -> Answer:
         if run.replays:
             await _may_begin_again(run, round_)
         else:
-            _check_before_tools(run, round_)
-        run.rounds_made += 1
-        run.calls_made += len(round_.order)
+            check_before_tools(run, round_)
+        spend_calls(run, len(round_.order))
         try:
             await _run_calls(run, round_)
         except Suspended:
@@ -245,7 +241,7 @@ async def _may_begin_again(run: Run, round_: Round) -> None:
     if _went_on(run, round_):
         return
     try:
-        _check_before_tools(run, round_)
+        check_before_tools(run, round_)
     except BaseException:
         round_.stopped = True
         await recall_calls(run, round_)
@@ -255,23 +251,6 @@ async def _may_begin_again(run: Run, round_: Round) -> None:
 def _went_on(run: Run, round_: Round) -> bool:
     """Whether the run has gone on after that round: then no limit of today may end it there, with the rest undone."""
     return run.replays and round_.number + 1 in run.recorded.replies
-
-
-def _check_before_tools(run: Run, round_: Round) -> None:
-    """Limits are looked at before anything runs, so a refused round has no effects (spec 7.2)."""
-    limits, asked = run.settings.limits, len(round_.order)
-    round_.why_not_run = "a limit of the run was reached"
-    if limits.rounds is not None and run.rounds_made >= limits.rounds:
-        raise RoundLimitError(f"the model asked for tools after {limits.rounds} rounds, which Limits(rounds=…) forbids")
-    if limits.calls is not None and run.calls_made + asked > limits.calls:
-        made = f"{run.calls_made} calls were made and {asked} more were asked for"
-        raise CallLimitError(f"{made}; Limits(calls={limits.calls}) forbids that")
-    if limits.tokens is not None and tokens_used(run) > limits.tokens:
-        raise TokenLimitError(
-            f"the run used {tokens_used(run)} tokens; Limits(tokens={limits.tokens}) forbids going on"
-        )
-    round_.why_not_run = "the round ended before"
-    check_going_on(run)
 
 
 async def _settle_round(run: Run, round_: Round) -> bool:
@@ -295,7 +274,7 @@ async def _settle_round(run: Run, round_: Round) -> bool:
     if run.rounds_made == 1 and run.settings.relax_tool_choice:
         _relax_tool_choice(run)
     if failed:
-        _check_consecutive(run, round_, executions, failed)
+        check_consecutive(run, round_, executions, failed, may_end=not _went_on(run, round_))
         return False
     run.errors_in_a_row = 0
     return ends
@@ -346,20 +325,6 @@ def _relax_tool_choice(run: Run) -> None:
     # A forced choice that stays in force could only ever end by a limit (spec 7.7.3, D-19).
     if run.request_parameters.tool_choice is ToolChoice.REQUIRED:
         run.request_parameters = replace(run.request_parameters, tool_choice=ToolChoice.AUTO)
-
-
-def _check_consecutive(
-    run: Run, round_: Round, executions: list[ToolExecution[Any]], failed: list[ToolExecution[Any]]
-) -> None:
-    run.errors_in_a_row = run.errors_in_a_row + 1 if len(failed) == len(executions) else 0
-    limit = run.settings.limits.consecutive_errors
-    if limit is not None and run.errors_in_a_row >= limit and not _went_on(run, round_):
-        names = sorted({execution.call.name for execution in failed})
-        last = " ".join(part.text for part in failed[-1].result.contents if isinstance(part, TextContent))
-        raise ConsecutiveErrorsError(
-            f"every call failed in {limit} rounds in a row, last {names!r}: {last} "
-            "(Limits(consecutive_errors=…) sets how many are allowed)"
-        ) from next(reversed(round_.errors.values()), None)
 
 
 # ---------------------------------------------------------------- the end

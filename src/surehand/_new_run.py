@@ -52,9 +52,8 @@ def new_run(
 ) -> Run:
     """A run that has not begun. Raises ``UserError`` for what cannot be run."""
     settings = service.settings
-    listeners, parameters, parallel = service.listeners, given.parameters, given.parallel
-    if given.listeners:
-        listeners = listeners.with_more(given.listeners)
+    parameters, parallel = given.parameters, given.parallel
+    listeners = service.listeners.with_more(given.listeners) if given.listeners else service.listeners
     may_overlap = parallel_of(service.parallel if parallel is None else parallel, is_async=is_async)
     run = Run(
         settings=settings,
