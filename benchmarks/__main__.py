@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from surehand import Agent
 
-from . import _bare, _ours, decode, durable
+from . import _bare, _ours, decode, durable, many
 from ._measure import acompare, compare
 
 
@@ -83,6 +83,11 @@ def _sleepers() -> Iterator[Figure]:
         yield Figure(f"100 tools of 50 ms in arun ({name}), seconds", seconds, bound)
 
 
+def _many() -> Iterator[Figure]:
+    for name, value, bound, detail in many.measured():
+        yield Figure(name, value, bound, detail)
+
+
 def _arguments() -> Iterator[Figure]:
     for name, ratio, bound, detail in decode.measured():
         yield Figure(name, ratio, bound, detail)
@@ -109,7 +114,7 @@ def _imports() -> Iterator[Figure]:
 def main() -> int:
     """Measure and print; gives the exit code."""
     over = 0
-    for measure in (_rounds, _flat, _fan_out, _sleepers, _arguments, _durable, _imports):
+    for measure in (_rounds, _flat, _fan_out, _sleepers, _many, _arguments, _durable, _imports):
         for figure in measure():
             mark = "ok  " if figure.value <= figure.bound else "OVER"
             over += figure.value > figure.bound

@@ -82,7 +82,11 @@ def run(rounds: int, width: int, name: str = "sadd") -> str:
             messages.append(_result(call, value))
 
 
-async def _areply(messages: list[dict[str, Any]], rounds: int, width: int, name: str) -> dict[str, Any]:
+async def _areply(
+    messages: list[dict[str, Any]], rounds: int, width: int, name: str, pause: float | None
+) -> dict[str, Any]:
+    if pause is not None:
+        await asyncio.sleep(pause)
     return _reply(messages, rounds, width, name)
 
 
@@ -91,11 +95,11 @@ async def _acall(call: dict[str, Any]) -> dict[str, Any]:
     return _result(call, await FUNCTIONS[function["name"]](**_validate(function["arguments"])))
 
 
-async def arun(rounds: int, width: int, name: str = "add") -> str:
-    """The awaitable loop."""
+async def arun(rounds: int, width: int, name: str = "add", *, pause: float | None = None) -> str:
+    """The awaitable loop; its model takes ``pause`` seconds for a reply."""
     messages: list[dict[str, Any]] = [{"role": "user", "content": "go"}]
     while True:
-        reply = await _areply(messages, rounds, width, name)
+        reply = await _areply(messages, rounds, width, name, pause)
         messages.append(reply)
         calls = reply.get("tool_calls")
         if not calls:
