@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast
 
-from msgspec import UNSET
+from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from ._books import Run
@@ -20,11 +20,19 @@ from .messages import ChatParameters, Content, Message, SystemMessage, TextConte
 from .service import ToolService
 from .tools._tool import Parameters
 
-__all__ = ["Prompt", "choices_of", "new_run", "parameters_of", "streamed", "user_message"]
+__all__ = ["Conversation", "Prompt", "choices_of", "new_run", "parameters_of", "streamed", "user_message"]
 
 Prompt = str | UserMessage | Sequence[Content]
 
 _OPTIONS = ("deps", *RunOptions.__annotations__)
+
+
+class Conversation(Struct, frozen=True, eq=False):
+    """What an agent brings to a run besides its tools: the memory, the system message, the requests' parameters."""
+
+    memory: ChatMemory | None
+    system: SystemMessage | None
+    parameters: ChatParameters
 
 
 def choices_of(service: ToolService, options: RunOptions) -> RunChoices:
@@ -44,9 +52,7 @@ def new_run(
     given: RunChoices,
     *,
     deps: Any,
-    memory: ChatMemory | None,
-    system: SystemMessage | None,
-    chat_parameters: ChatParameters,
+    conversation: Conversation,
     is_async: bool,
     streams: bool,
 ) -> Run:
@@ -59,13 +65,13 @@ def new_run(
         settings=settings,
         toolset=settings.toolset,
         run_id=given.run_id or service.new_id(),
-        history=_history(given.history, memory, system),
+        history=_history(given.history, conversation),
         messages=[user_message(prompt)],
-        system=system,
-        request_parameters=parameters_of(chat_parameters, given.chat_parameters, settings.toolset.specs),
+        system=conversation.system,
+        request_parameters=parameters_of(conversation.parameters, given.chat_parameters, settings.toolset.specs),
         parallel=may_overlap,
         deps=deps,
-        memory=memory,
+        memory=conversation.memory,
         memory_id=given.memory_id,
         parameters=parameters if isinstance(parameters, Parameters) else Parameters(parameters),
         hooks=hooks_of(given.before_tool, given.after_tool, settings.hooks),
@@ -82,9 +88,9 @@ def new_run(
     return run
 
 
-def _history(given: Any, memory: ChatMemory | None, system: SystemMessage | None) -> tuple[Message, ...]:
-    history = _messages_of(given)
-    if memory is None:
+def _history(given: Any, conversation: Conversation) -> tuple[Message, ...]:
+    history, system = _messages_of(given), conversation.system
+    if conversation.memory is None:
         return history if system is None else (system, *history)
     if history:
         raise UserError("history= is for agents without a memory; this agent's memory holds the conversation")

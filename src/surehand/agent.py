@@ -14,7 +14,7 @@ from ._books import Run
 from ._drive import drive, exhaust
 from ._loop import run_loop
 from ._memories import Memories
-from ._new_run import Prompt, choices_of, new_run, streamed
+from ._new_run import Conversation, Prompt, choices_of, new_run, streamed
 from ._options import AgentChoices, AgentOptions, ResumeOptions, RunOptions, checked
 from ._perform import Blocking, abandoned
 from ._records import UNFINISHED
@@ -237,9 +237,7 @@ class Agent(Generic[DepsT, OutputT]):
             prompt,
             given,
             deps=deps,
-            memory=self._memories.of(given.memory_id),
-            system=self._system,
-            chat_parameters=self._chat_parameters,
+            conversation=Conversation(self._memories.of(given.memory_id), self._system, self._chat_parameters),
             is_async=is_async,
             streams=streams,
         )
