@@ -50,7 +50,8 @@ class Desk:
 
 
 def the_desk(request: Request) -> Desk:
-    return request.app.state.desk
+    desk: Desk = request.app.state.desk
+    return desk
 
 
 RunId = Annotated[str, InPath(pattern="^[A-Za-z0-9._-]{1,64}$")]

@@ -44,8 +44,8 @@ def _known(event: Event) -> tuple[str, str, dict[str, Any]] | None:
             return "tool_finished", done.key, {"tool": done.call.name, "outcome": done.outcome.value}
         case RunFinished(output=output):
             return "finished", "end", {"output": output}
-        case RunSuspended(pending=pending):
-            return "waiting", "end", {"for": [waiting.key for waiting in pending]}
+        case RunSuspended(run_id=run_id, pending=pending):
+            return "waiting", "end", {"for": [f"{run_id}:{waiting.key}" for waiting in pending]}
         case _:
             return None
 

@@ -52,6 +52,7 @@ KILLED = {
     "before-charge": "before card charged before-charge:2.0",
     "after-charge": "after card charged after-charge:2.0",
     "between": "between reply 3",
+    "doubtful": "letter doubtful:1.0",
     "unwatched": "after card charged unwatched:2.0",
 }
 """Runs, and where each was when its process was killed."""

@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 from fastapi import FastAPI
 from starlette.types import Receive, Scope, Send
@@ -25,7 +26,9 @@ from surehand import (
     NetworkError,
     SQLiteJournal,
     StreamPiece,
+    ToolContext,
     UserMessage,
+    tool,
 )
 from surehand.testing import ScriptedModel, call, calls, say
 
@@ -65,6 +68,18 @@ class HeldLedger(Ledger):
         self._points.passed(f"after {what} {key}")
 
 
+def letter_tool(points: Points) -> Any:
+    """A tool of which nobody can tell, once its process has died, whether it has done its work."""
+
+    @tool
+    def write_letter(ctx: ToolContext) -> str:
+        """Write a letter."""
+        points.passed(f"letter {ctx.idempotency_key}")
+        return "written"
+
+    return write_letter
+
+
 class HeldModel(ScriptedModel):
     """Books, pays and answers, by what it is asked; each request is noted in ``asked``, and may take long."""
 
@@ -100,6 +115,8 @@ def _number(request: ChatRequest) -> int:
 
 
 def _reply(request: ChatRequest) -> ChatResponse | BaseException:
+    if _name(request).startswith("doubtful"):
+        return calls(call("write_letter"))
     book, pay = call("book_seat", {"city": "Oslo"}), call("charge_card", {"euros": 95})
     last = NetworkError("the line is dead") if _name(request).startswith("failing") else say("You fly to Oslo.")
     return (calls(book, text="Let me see."), calls(pay), last)[_number(request) - 1]
@@ -121,5 +138,5 @@ def make_app() -> Noting:
     """The service in the folder that ``DATA`` names."""
     folder = Path(os.environ["DATA"])
     points, journal = Points(folder), SQLiteJournal(folder / "runs.db")
-    tools = travel_tools(HeldLedger(folder / "outside.db", points))
+    tools = [*travel_tools(HeldLedger(folder / "outside.db", points)), letter_tool(points)]
     return Noting(create_app(Agent(HeldModel(folder, points), tools=tools, journal=journal), journal))

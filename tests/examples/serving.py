@@ -9,14 +9,17 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx
 
 import surehand
-from examples.travel import Ledger
+from examples.travel import Ledger, travel_tools
+from surehand import Agent, SQLiteJournal
+from surehand.testing import ScriptedModel
+from surehand.testing.scripted import Reply
 
 __all__ = ["Server", "Told", "until"]
 
@@ -112,6 +115,19 @@ class Server:
     def asked(self, run_id: str) -> list[str]:
         """The requests to the model for that run."""
         return [line for line in (self._folder / "asked").read_text().splitlines() if line.split()[0] == run_id]
+
+    def recorded(self, run_id: str) -> str:
+        """The state of that run in the journal of a server that has ended."""
+        with closing(SQLiteJournal(self._folder / "runs.db")) as journal:
+            row = journal.row(run_id)
+        assert row is not None
+        return row.state
+
+    def take_over(self, run_id: str, replies: list[Reply]) -> str | None:
+        """Take a run away from the server, and go on with it here to its answer."""
+        tools = travel_tools(self._ledger)
+        with Agent(ScriptedModel(replies), tools=tools, journal=self._folder / "runs.db") as agent:
+            return agent.resume(run_id, take_over=True).output
 
     @contextmanager
     def put(self, run_id: str, *, wish: str = "to Oslo", **query: Any) -> Generator[Iterator[Told]]:
