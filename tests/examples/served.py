@@ -32,7 +32,7 @@ from surehand import (
 )
 from surehand.testing import ScriptedModel, call, calls, say
 
-_LONGEST = 60.0  # seconds: a test that forgets a point fails, and leaves no process behind
+_LONGEST = 120.0  # seconds: a test that forgets a point fails, and leaves no process behind
 
 
 class Points:
