@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from functools import partial
 from typing import Any, ClassVar
 
@@ -23,6 +23,7 @@ from ._effects import (
     Offload,
     Pause,
     RunBody,
+    RunPart,
     RunTools,
     RunUndo,
     Shielded,
@@ -31,8 +32,9 @@ from ._effects import (
     UseMemory,
 )
 from ._job import Interrupted
+from ._loop import run_loop
 from ._outbox import AsyncOutbox
-from ._patience import insist_async, outlast, uncancel
+from ._patience import insist_async, outlast, seen_through, uncancel
 from ._perform import Blocking, called, unraisable
 from ._pieces import Model, Performer, broken_stream, unfit_stream
 from ._schedule import Schedule
@@ -45,16 +47,20 @@ __all__ = ["Awaiting"]
 class Awaiting(Performer):
     """Performs the effects of one run. ``may_interrupt`` tells whether cancelling its task now harms no tool."""
 
-    def __init__(self, run: Run, model: Model, *, outbox_size: int | None = None) -> None:
+    def __init__(
+        self, run: Run, model: Model, *, outbox_size: int | None = None, within: Awaiting | None = None
+    ) -> None:
         super().__init__(run, model)
         self._loop = asyncio.get_running_loop()
         self.outbox = None if outbox_size is None else AsyncOutbox(outbox_size)
+        if within is not None:
+            self.outbox = within.outbox  # the events of a run that is part of another go where that one's go
         self.may_interrupt = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._settled: asyncio.Future[None] | None = None
         self._execute: Callable[[int], Core[None]] | None = None
         self.main: asyncio.Task[None] | None = None  # the task that drives the run, for the supervisor to set
-        self.streams = outbox_size is not None
+        self.streams = self.outbox is not None
 
     async def make_room(self) -> None:
         """Wait while the consumer is too far behind; a cancellation ends the wait."""
@@ -165,8 +171,20 @@ class Awaiting(Performer):
             except asyncio.CancelledError:
                 uncancel()  # only a loop that shuts down comes through here; the books must be closed first
 
+    async def _run_part(self, effect: RunPart) -> Any:
+        from ._supervise import Supervisor  # which needs this module
+
+        io = Awaiting(effect.run, effect.model, within=self)
+        try:
+            return await Supervisor(effect.run, run_loop(effect.run), io).result()
+        except asyncio.CancelledError as error:
+            if uncancel():
+                self._run.token.cancel()
+                raise Interrupted("a run that is part of another was interrupted") from error
+            raise
+
     async def _shielded(self, effect: Shielded[Any]) -> Any:
-        if self.outbox is not None:
+        if self.outbox is not None and self._run.parent is None:
             self.outbox.close()  # the consumer may have left: nothing may wait for it any more
         return await adrive(effect.core, self)
 
@@ -340,17 +358,7 @@ class Awaiting(Performer):
     async def _keep(self, effect: Keep) -> None:
         log = self._run.log
         assert log is not None
-        written = log.append(effect.drafts, effect.state)
-        while not written.done():
-            # Not asyncio.wrap_future: a run waits here several times a round, and that costs three times as much.
-            is_written: asyncio.Future[None] = self._loop.create_future()
-            written.add_done_callback(partial(_wake, self._loop, is_written))
-            try:
-                await is_written
-            except asyncio.CancelledError:  # only a loop that shuts down comes through here
-                uncancel()
-                self._run.token.cancel()
-        written.result()
+        await seen_through(log.append(effect.drafts, effect.state), self._run.token.cancel)
 
     performers: ClassVar[Mapping[type[Effect[Any]], Callable[[Any, Any], Awaitable[Any]]]] = {
         CallModel: _call_model,
@@ -365,21 +373,11 @@ class Awaiting(Performer):
         RunUndo: _run_undo,
         Drain: _drain,
         Shielded: _shielded,
+        RunPart: _run_part,
     }
 
 
 _late_tasks: set[asyncio.Task[None]] = set()  # the loop itself holds tasks only weakly
-
-
-def _wake(loop: asyncio.AbstractEventLoop, waiter: asyncio.Future[None], _: object) -> None:
-    """Let go on what waits for something that another thread has done; nobody waits in a loop that is closed."""
-    with suppress(RuntimeError):
-        loop.call_soon_threadsafe(_woken, waiter)
-
-
-def _woken(waiter: asyncio.Future[None]) -> None:
-    if not waiter.done():
-        waiter.set_result(None)
 
 
 def _seen(future: asyncio.Future[Any]) -> None:

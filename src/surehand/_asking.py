@@ -42,7 +42,7 @@ async def _recalled(run: Run, number: int) -> ChatResponse:
 
 
 async def _asked(run: Run, number: int) -> ChatResponse:
-    round_ = Round(number)
+    round_ = Round(number, run.prefix)
     if run.log is not None:
         run.round = round_
         await reclaim(run, round_)

@@ -18,6 +18,7 @@ from ._effects import Await, RunBody, StreamBody, Thrown, told, unwrapped
 from ._job import Ended, Interrupted, Job, gave_up, may_have_happened
 from ._keeping import keep_late
 from ._ledger import Entry
+from ._nested import run_part, too_deep, what_stands
 from ._reading import Careful, careful, unshowable
 from ._report import has_effect
 from ._undoing import closed_again, quietly, undo_late
@@ -130,6 +131,8 @@ async def _denied(job: Job) -> ToolResult | None:
 
 
 async def _attempts(job: Job) -> Ended:
+    if job.tool.nested is not None:
+        return await _ask_agent(job)
     run, tool, attempt = job.run, job.tool, 1
     doubt: BaseException | None = None  # why an earlier attempt may have happened
     if run.log is not None and has_effect(tool):
@@ -164,6 +167,26 @@ async def _attempts(job: Job) -> Ended:
             job.entered = True
             ended = _done(job, value)
             return ended if ended.error is None else await _unshowable(job, ended, value)
+
+
+async def _ask_agent(job: Job) -> Ended:
+    """The same for a tool that is an agent: its run is part of this one."""
+    refusal = too_deep(job)
+    if refusal is not None:
+        return job.ended(Outcome.REJECTED, refusal)
+    try:
+        value = await run_part(job)
+    except BaseException as raised:
+        error, run = unwrapped(raised), job.run
+        if (isinstance(raised, Thrown) and not raised.begun) or not job.entered:
+            raise
+        if isinstance(error, Interrupted | Suspended) or run.halted is not None:
+            return job.ended(Outcome.UNKNOWN, gave_up(job.call), error, failure=run.halted or error)
+        if not isinstance(error, Exception):
+            return job.ended(Outcome.FAILED, gave_up(job.call), error, failure=error)
+        return await _handled(job, Outcome.FAILED, run.settings.errors.execution or partial(what_stands, job), error)
+    ended = _done(job, value)
+    return ended if ended.error is None else await _unshowable(job, ended, value)
 
 
 async def _unshowable(job: Job, ended: Ended, value: Any) -> Ended:
@@ -302,7 +325,7 @@ async def _late_finish(job: Job, value: Any, error: BaseException | None) -> Non
             return  # the run has halted, and the call stays unknown there: whoever resumes it settles that
     run.unknown_calls.pop((job.tool.name, canonical(job.arguments)), None)
     if job.tool.undo is not None:
-        entry = Entry(job.tool, execution, job.arguments, job.context())
+        entry = Entry(job.tool, execution, job.arguments, job.context(), run)
         if not run.ledger.add(entry):
             await undo_late(run, entry)
     await closed_again(run)

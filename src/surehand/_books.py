@@ -14,7 +14,7 @@ from ._cancel import CancelToken
 from ._ledger import Ledger
 from ._recorded import NOTHING_RECORDED, Recorded
 from ._records import Draft
-from ._report import PastRun, UndoReport
+from ._report import Account, PastRun, UndoReport
 from .errors import RunCancelled
 from .events import Event, UndoReason
 from .messages import (
@@ -109,6 +109,7 @@ class Round(Struct, eq=False):
     """
 
     number: int
+    prefix: str = ""  # of its calls' keys, in a run that is part of another
     message: AssistantMessage | None = None
     calls: dict[int, ToolCall] = {}
     order: list[int] = []
@@ -157,7 +158,7 @@ class Round(Struct, eq=False):
 
     def key(self, slot: int) -> str:
         """The call's key within the run."""
-        return f"{self.number}.{slot}"
+        return f"{self.prefix}{self.number}.{slot}"
 
     @property
     def pending(self) -> list[int]:
@@ -202,8 +203,10 @@ class Run(Struct, eq=False, kw_only=True):
     listening: bool
     starts_early: bool  # whether calls may start while the reply that asks for them is still going on
     started_at: float
-    path: str = ""
-    parent: Run | None = None  # the run that this one is part of
+    is_async: bool = False
+    path: str = ""  # the key of the call that it is, if it is part of another run
+    parent: Run | None = None  # that run
+    parts: dict[str, Run] = {}  # the runs that are part of this one, by their path
     opening: Callable[[Run], None] | None = None  # opens its journal, and finds out what is recorded of it
     log: RunLog | None = None  # where it is recorded, if it is
     recorded: Recorded = NOTHING_RECORDED  # what its journal said when it was opened here
@@ -240,9 +243,14 @@ class Run(Struct, eq=False, kw_only=True):
     _index: dict[str, int] = {}
     _late: dict[str, ToolResult] = {}
 
+    @property
+    def prefix(self) -> str:
+        """What the keys of its calls begin with; a part's are ``"3.0/1.0"``, if it is call ``"3.0"``."""
+        return f"{self.path}/" if self.path else ""
+
     def release(self) -> None:
         """It is not at work here any more: its answer is delivered, or there is none."""
-        if self.log is not None:
+        if self.log is not None and self.parent is None:
             self.log.release()
 
     def spend(self, *, calls: int = 0, usage: Usage | None = None) -> None:
@@ -257,8 +265,17 @@ class Run(Struct, eq=False, kw_only=True):
 
         What is told again is told to its end: else only a part of what the run did would be in its books, and undone.
         """
-        if self.token.is_cancelled and (self.follows or not self.replays):
+        is_told = self.replays and not self.follows
+        if self.token.is_cancelled and not is_told:
             raise RunCancelled(f"run {self.run_id!r} was cancelled")
+        if self.parent is not None and not is_told:
+            self.parent.check_part()
+
+    def check_part(self) -> None:
+        """The same for a run that is part of this one: once this one will be given up, that one need not go on."""
+        is_given_up = self.given_up or self.recorded.given_up is not None
+        if is_given_up or (self.round is not None and self.round.stopped):
+            raise RunCancelled(f"run {self.run_id!r}, which this one is part of, is given up")
 
     def record(self, execution: ToolExecution[Any]) -> tuple[ToolExecution[Any], bool]:
         """Enter an execution; gives it as entered, and whether it is late: its call was already given up on."""
@@ -347,9 +364,26 @@ class Run(Struct, eq=False, kw_only=True):
 
     def report(self) -> UndoReport:
         """What became of the run's effects, as known now: late finishers may still change it."""
+        return UndoReport(self.run_id, self._accounts(), self.messages)
+
+    def _accounts(self) -> list[Account]:
+        """Each call with its tool; those of a run that is part of this one come after the call that it was."""
         with self._lock:
             executions = list(self.executions)
-        return UndoReport(self.run_id, executions, self.messages, self.toolset.tools)
+        accounts: list[Account] = []
+        for execution in executions:
+            accounts.append((execution, self.toolset.tools.get(execution.call.name)))
+            part = self.parts.get(execution.key)
+            accounts += [] if part is None else part._accounts()
+        return accounts
+
+    def owner(self, key: str) -> Run | None:
+        """The run, this one or one that is part of it, whose call has that key."""
+        path = key.rpartition("/")[0]
+        if path == self.path:
+            return self
+        parts = [part for outer, part in self.parts.items() if path == outer or path.startswith(f"{outer}/")]
+        return parts[0].owner(key) if parts else None
 
     def __reduce__(self) -> Any:
         # An exception takes its run along to another process, and must arrive even if a value in its report cannot.

@@ -83,7 +83,7 @@ def enter(run: Run, execution: ToolExecution[Any], ended: Ended) -> tuple[ToolEx
     if tool.undo is None or not (execution.outcome is Outcome.DONE or ended.may_undo):
         return execution, late, None
     # The undo is given the key under which the service knows the effect.
-    entry = Entry(tool, execution, arguments, run.context(execution.call, ended.same_as or execution.key))
+    entry = Entry(tool, execution, arguments, run.context(execution.call, ended.same_as or execution.key), run)
     return execution, late, None if run.ledger.add(entry) else entry
 
 

@@ -114,6 +114,8 @@ class Callbacks:
 
     def _told(self, event: Event) -> Iterator[Any]:
         """Calls whoever registered for the event; gives what they return, which may be awaitable."""
+        if event.path:
+            return  # callbacks are about this run; what agents do that it calls is in its events
         if isinstance(event, ResponseReceived) and event.response.message.tool_calls:
             self._held = event
             return

@@ -12,12 +12,24 @@ from ._codec import canonical, from_json
 from ._effects import Offload
 from ._job import Ended, Job, may_have_happened
 from ._keeping import halt, keep
+from ._limits import lineage
 from ._records import INTENT, PROBED, Answered, Intent, draft
 from .errors import ReplayMismatch, Suspended, ToolExecutionError
 from .messages import ToolCall
 from .tools._tool import Absent, Happened, Outcome, Probe, Tool, ToolResult, Unknown
 
-__all__ = ["as_told", "begun", "did_not_happen", "died_in", "no_way_on", "not_begun_again", "probed", "what_to_do"]
+__all__ = [
+    "as_told",
+    "begun",
+    "did_not_happen",
+    "died_in",
+    "is_given_up",
+    "no_way_on",
+    "not_begun_again",
+    "probed",
+    "was_begun",
+    "what_to_do",
+]
 
 
 async def begun(job: Job) -> Probe:
@@ -25,22 +37,30 @@ async def begun(job: Job) -> Probe:
 
     The intent is on disk before the body is entered. If it was there already, a process died in the middle.
     """
-    run, tool, intent = job.run, job.tool, job.run.recorded.intents.get(job.key)
-    arguments = canonical(job.arguments)
-    if intent is None:
-        await keep(run, draft(INTENT, job.key, _intent(job)))
+    run = job.run
+    if not await was_begun(job):
         return Absent()
-    if intent.arguments != arguments:
-        raise halt(run, ReplayMismatch(
-            f"call {job.key} of run {run.run_id!r} was begun as {tool.name}({intent.arguments}), and would now be "
-            f"{tool.name}({arguments}); the same key must not stand for two calls: resume it with the code of then"
-        ))  # fmt: skip
     answer = await _what_became(job)
     if isinstance(answer, Absent) and not_begun_again(job) is None:
         # Each process says so before it enters the body: one that has lost the run meanwhile is stopped here, and what
         # was told of the process that died is not taken for told of this one.
         await keep(run, draft(INTENT, job.key, _intent(job)))
     return answer
+
+
+async def was_begun(job: Job) -> bool:
+    """Whether a dead process had begun the call; if not, the intent to do so is on disk now."""
+    run, tool, intent = job.run, job.tool, job.run.recorded.intents.get(job.key)
+    if intent is None:
+        await keep(run, draft(INTENT, job.key, _intent(job)))
+        return False
+    arguments = canonical(job.arguments)
+    if intent.arguments != arguments or intent.is_run != (tool.nested is not None):
+        raise halt(run, ReplayMismatch(
+            f"call {job.key} of run {run.run_id!r} was begun as {tool.name}({intent.arguments}), and would now be "
+            f"{tool.name}({arguments}); the same key must not stand for two calls: resume it with the code of then"
+        ))  # fmt: skip
+    return True
 
 
 async def _what_became(job: Job) -> Probe:
@@ -52,7 +72,8 @@ async def _what_became(job: Job) -> Probe:
 
 
 def _intent(job: Job) -> Intent:
-    return Intent(job.call, canonical(job.arguments), f"{job.run.run_id}:{job.same_as}")
+    is_run = job.tool.nested is not None
+    return Intent(job.call, canonical(job.arguments), f"{job.run.run_id}:{job.same_as}", is_run)
 
 
 def as_told(run: Run, tool: Tool, told: Answered) -> Probe:
@@ -145,5 +166,5 @@ def did_not_happen(call: ToolCall) -> ToolResult:
 
 
 def is_given_up(run: Run) -> bool:
-    """Whether the run is given up, here or by the process that died."""
-    return run.given_up or run.recorded.given_up is not None
+    """Whether the run is given up, or one that it is part of, here or by the process that died."""
+    return any(each.given_up or each.recorded.given_up is not None for each in lineage(run))

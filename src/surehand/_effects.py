@@ -15,7 +15,7 @@ from ._checks import is_awaitable
 from .messages import ChatRequest, ChatResponse, ToolCall
 
 if TYPE_CHECKING:
-    from ._books import Round
+    from ._books import Round, Run
     from ._ledger import Entry
     from ._records import Draft
     from .tools._tool import Tool, ToolContext
@@ -30,6 +30,7 @@ __all__ = [
     "Offload",
     "Pause",
     "RunBody",
+    "RunPart",
     "RunTools",
     "RunUndo",
     "Shielded",
@@ -113,6 +114,13 @@ class RunUndo(Effect[None], eq=False):
     entry: Entry
     timeout: float | None
     retries: int = 0
+
+
+class RunPart(Effect[Any], eq=False):
+    """Run a run that is part of this one to its end; gives its answer. ``model`` is what it asks."""
+
+    run: Run
+    model: Any
 
 
 class Await(Effect[Any], eq=False):

@@ -11,6 +11,7 @@ from typing import Any
 
 from ._books import Round, Run
 from ._catching_up import catch_up
+from ._correcting import correct
 from ._effects import Drain, Offload, UseMemory
 from ._keeping import halt, keep, keep_giving_up, keep_run_end
 from ._ledger import Entry
@@ -20,7 +21,7 @@ from ._records import State
 from ._report import PastRun
 from ._undoing import step_of, undo_entry
 from .events import Event, RunCancelledEvent, RunFailed, ToolExecuted, ToolUndone, UndoReason
-from .messages import Message, TextContent, ToolMessage
+from .messages import Message
 from .policies import UndoPolicy
 from .tools._tool import Outcome, ToolExecution, ToolResult
 
@@ -87,7 +88,8 @@ async def leave(run: Run) -> None:
         await Drain(run.settings.drain_timeout)
     with contextlib.suppress(Exception):  # a journal that fails has halted the run, and is left as it is
         if run.log is not None and run.halted is not None:
-            await Offload(run.log.give_back, ())
+            if run.parent is None:
+                await Offload(run.log.give_back, ())
         elif run.log is not None and not run.replays:
             await keep(run, state=State.SUSPENDED)
 
@@ -251,57 +253,18 @@ async def undo_some(run: Run, keys: Sequence[str]) -> None:
 async def _undo(run: Run, entries: Iterable[Entry], why: str, reason: UndoReason, notes: list[str]) -> list[ToolUndone]:
     if run.settings.undo is UndoPolicy.OFF:
         return []
-    undone = [execution for entry in entries for execution in await undo_entry(run, entry)]
+    wanted = [entry for entry in entries if entry.run.settings.undo is not UndoPolicy.OFF]
+    undone = [execution for entry in wanted for execution in await undo_entry(run, entry)]
     if undone:
         try:
-            await _correct(run, undone, why)
+            await correct(run, undone, why)
         except BaseException as error:
             _note(notes, run, "results in the memory could not be corrected", error)
-    return [ToolUndone(run_id=run.run_id, path=run.path, execution=execution, reason=reason) for execution in undone]
-
-
-async def _correct(run: Run, undone: Sequence[ToolExecution[Any]], why: str) -> None:
-    """Rewrite what the model reads of calls that were undone (spec 11.5)."""
-    changes: list[tuple[Message, Message]] = []
-    for execution in sorted(undone, key=lambda execution: run.places.get(execution.key, -1)):
-        place = run.places.get(execution.key)
-        if place is None:
-            continue
-        (old,) = read([run.messages[place]])
-        assert isinstance(old, ToolMessage)
-        new = ToolMessage(old.call_id, old.tool_name, (TextContent(_truth(execution, why)),), True, old.attributes)
-        run.messages[place] = new
-        if place < run.saved:
-            changes.append((old, new))
-    if changes and run.memory is not None and not run.replays:
-        if run.is_behind:
-            await catch_up(run)
-        view = await UseMemory(run.memory, "messages")
-        await UseMemory(run.memory, "set", (_replaced_from_the_end(view, changes),))
-
-
-def _truth(execution: ToolExecution[Any], why: str) -> str:
-    name = execution.call.name
-    if execution.undo is None or execution.undo.is_undone:
-        return f"Tool {name!r} had succeeded, but it was undone because {why}."
-    return f"Tool {name!r} had succeeded. Undoing it because {why} was attempted and failed: its effect may stand."
-
-
-def _replaced_from_the_end(view: Sequence[Message], changes: Sequence[tuple[Message, Message]]) -> list[Message]:
-    """The view with each old message replaced by its new one, matched from the end (spec 11.5.3, 11.5.4).
-
-    Messages of a run are the last ones of its conversation, and a window drops only from the front: so walking
-    back through both finds the right one even where ids are missing or repeated. Evicted ones are not found.
-    """
-    result = list(view)
-    end = len(result)
-    for old, new in reversed(changes):
-        for index in range(end - 1, -1, -1):
-            if result[index] == old:
-                result[index] = new
-                end = index
-                break
-    return result
+    paths = [execution.key.rpartition("/")[0] for execution in undone]
+    return [
+        ToolUndone(run_id=run.run_id, path=path, execution=execution, reason=reason)
+        for path, execution in zip(paths, undone, strict=True)
+    ]
 
 
 # ---------------------------------------------------------------- memory and events

@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from ._books import Run
+from ._limits import lineage
 from ._records import STEP, Draft
 from .events import ToolProgress
 from .messages import ToolCall
@@ -24,7 +25,7 @@ def steps_of(run: Run, key: str) -> CallSteps:
         return CallSteps()
 
     def write(name: str, data: bytes) -> Any:
-        future = log.append([Draft(STEP, f"{key}/{name}", data, once=True)])
+        future = log.append([Draft(STEP, f"{key}:{name}", data, once=True)])
         future.add_done_callback(partial(_halt_if_failed, run))
         return future
 
@@ -33,7 +34,8 @@ def steps_of(run: Run, key: str) -> CallSteps:
 
 def _halt_if_failed(run: Run, written: Any) -> None:
     # The body hears of it too, but what it makes of that is no failure of the tool.
-    run.halted = run.halted or written.exception()
+    for each in lineage(run):
+        each.halted = each.halted or written.exception()
 
 
 class Interrupted(BaseException):

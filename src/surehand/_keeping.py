@@ -13,6 +13,7 @@ from ._books import Run
 from ._codec import to_json
 from ._effects import Keep
 from ._job import Ended
+from ._limits import lineage
 from ._reading import read
 from ._records import (
     DEAD_LETTER,
@@ -55,8 +56,13 @@ __all__ = [
 
 async def keep(run: Run, *drafts: Draft, state: str | None = None) -> None:
     """Write these records; raises the journal's error, which halts the run."""
-    if run.halted is not None:
-        raise run.halted
+    for each in lineage(run):
+        if each.halted is not None:
+            raise each.halted
+    if run.parent is not None:
+        state = None  # the journal knows where the whole run stands, and that is not told by a part of it
+        if not drafts:
+            return
     try:
         await Keep(drafts, state)
     except Exception as error:
@@ -66,8 +72,8 @@ async def keep(run: Run, *drafts: Draft, state: str | None = None) -> None:
 
 def halt(run: Run, error: BaseException) -> BaseException:
     """Stop the run where it is: it is not given up, and nothing is undone; gives the error to be raised."""
-    if run.halted is None:
-        run.halted = error
+    for each in lineage(run):
+        each.halted = each.halted or error
     return error
 
 
@@ -106,7 +112,7 @@ async def keep_reply(run: Run, response: ChatResponse) -> None:
     assert round_ is not None
     reply = Reply(response, said_now(run), tuple(round_.order))
     try:
-        record = draft(MODEL, str(round_.number), reply)
+        record = draft(MODEL, f"{run.prefix}{round_.number}", reply)
     except UserError as error:
         raise halt(run, JournalError(
             f"reply {round_.number} of run {run.run_id!r} cannot be recorded ({error}): what a model puts into the "
@@ -201,14 +207,14 @@ async def keep_undo_end(run: Run, step: str, tool: str, outcome: UndoOutcome) ->
 async def keep_giving_up(run: Run, failure: BaseException) -> None:
     """The run is given up: whoever opens it from now on undoes what it did."""
     if run.recorded.given_up is None:
-        record = draft(GIVEN_UP, "", GivenUp(run.undo_reason, spoken(failure)))
+        record = draft(GIVEN_UP, run.prefix, GivenUp(run.undo_reason, spoken(failure)))
         await keep(run, record, state=State.DRAINING)
 
 
 async def keep_run_end(run: Run) -> None:
     """The run is over: it has its answer, or what it did has been dealt with."""
     state = _end_state(run)
-    drafts = [] if state == State.UNDOING else [draft(RUN_ENDED, "", RunEnd(state))]
+    drafts = [] if state == State.UNDOING else [draft(RUN_ENDED, run.prefix, RunEnd(state))]
     await keep(run, *drafts, state=state)
     run.is_closed = run.given_up
     if _end_state(run) != state:  # a call has ended meanwhile, and whoever saw to it did not find the run closed yet
@@ -217,6 +223,8 @@ async def keep_run_end(run: Run) -> None:
 
 def _is_left_to_undo(run: Run) -> bool:
     """Whether a call has ended in this very moment: whoever sees to it undoes it, or else whoever recovers the run."""
+    if any(part.given_up != part.is_over or _is_left_to_undo(part) for part in run.parts.values()):
+        return True
     undoable = {name for name, tool in run.toolset.tools.items() if tool.undo is not None}
     done = [execution for execution in run.executions if execution.outcome is Outcome.DONE and execution.undo is None]
     return run.settings.undo is not UndoPolicy.OFF and any(execution.call.name in undoable for execution in done)

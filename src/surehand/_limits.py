@@ -21,7 +21,15 @@ from .messages import ChatResponse, TextContent
 from .policies import Limits
 from .tools._tool import ToolExecution
 
-__all__ = ["check_before_tools", "check_consecutive", "check_going_on", "may_start_early", "spend_calls", "spend_reply"]
+__all__ = [
+    "check_before_tools",
+    "check_consecutive",
+    "check_going_on",
+    "lineage",
+    "may_start_early",
+    "spend_calls",
+    "spend_reply",
+]
 
 
 def lineage(run: Run) -> Sequence[Run]:

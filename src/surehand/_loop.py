@@ -10,9 +10,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NoReturn
 
-from msgspec import Struct
 from msgspec.structs import replace
 
+from ._answer import Answer
 from ._asking import ask
 from ._books import Round, Run
 from ._call import encode_rest, execute
@@ -32,23 +32,13 @@ from .errors import (
 )
 from .events import (
     LimitWarning,
-    RunFinished,
     RunStarted,
-    RunSuspended,
 )
 from .messages import ChatResponse, FinishReason, ToolChoice
 from .policies import UndoPolicy, returns_immediately
 from .tools._tool import ToolExecution
 
-__all__ = ["Answer", "abandon", "finished", "run_loop"]
-
-
-class Answer(Struct, frozen=True, eq=False):
-    """What ended the run: the last response, and whether tools ended it instead of the model (spec 7.9)."""
-
-    response: ChatResponse
-    immediate: bool
-    waits: bool = False  # for somebody's word on a call
+__all__ = ["abandon", "run_loop"]
 
 
 async def run_loop(run: Run) -> Answer:
@@ -351,11 +341,3 @@ async def _ended(run: Run, response: ChatResponse, *, immediate: bool) -> Answer
     if run.log is not None:
         await keep_answer(run)
     return Answer(response, immediate)
-
-
-def finished(run: Run, answer: Answer) -> RunFinished | RunSuspended:
-    """The event of a run whose answer has been delivered: until then a cancellation may still win (spec 11.7)."""
-    if answer.waits:
-        return RunSuspended(run_id=run.run_id, path=run.path, pending=tuple(run.pending))
-    output = None if answer.immediate else answer.response.message.text
-    return RunFinished(run_id=run.run_id, path=run.path, output=output, response=answer.response, usage=run.usage)

@@ -14,13 +14,23 @@ from ._options import RUN_DEFAULTS, RunChoices, RunOptions, checked, hooks_of, p
 from ._recovery import beginning
 from .durable._opening import Opening
 from .errors import UserError
-from .events import Event
+from .events import Event, Listeners
 from .memory._base import ChatMemory
 from .messages import ChatParameters, Content, Message, SystemMessage, TextContent, UserMessage
 from .service import ToolService
 from .tools._tool import Parameters
 
-__all__ = ["Conversation", "Prompt", "choices_of", "new_run", "parameters_of", "streamed", "user_message"]
+__all__ = [
+    "Conversation",
+    "Prompt",
+    "choices_of",
+    "new_part",
+    "new_run",
+    "parameters_of",
+    "recorded_run",
+    "streamed",
+    "user_message",
+]
 
 Prompt = str | UserMessage | Sequence[Content]
 
@@ -70,6 +80,7 @@ def new_run(
         system=conversation.system,
         request_parameters=parameters_of(conversation.parameters, given.chat_parameters, settings.toolset.specs),
         parallel=may_overlap,
+        is_async=is_async,
         deps=deps,
         memory=conversation.memory,
         memory_id=given.memory_id,
@@ -83,9 +94,48 @@ def new_run(
         started_at=service.now(),
         streams=streams,
     )
-    if service.journal is not None:
-        _record(run, service, given)
     return run
+
+
+def recorded_run(run: Run, service: ToolService, given: RunChoices) -> Run:
+    """Have the run opened in the journal, if there is one, before it begins.
+
+    Raises ``UserError`` for what cannot be recorded.
+    """
+    if service.journal is not None:
+        started = beginning(run.messages[0], given, has_deps=run.deps is not None)
+        run.parameters = Parameters(started.parameters, read_only=True)
+        run.opening = Opening(service.journal, started, is_new=given.run_id is None)
+    return run
+
+
+def new_part(service: ToolService, prompt: str, outer: Run, key: str, conversation: Conversation) -> Run:
+    """The run that call ``key`` of another run is: it shares what is that run's, and has its own policies."""
+    listeners = service.listeners
+    part = new_run(
+        service,
+        prompt,
+        RunChoices(memory_id=outer.memory_id, cancel=outer.token, parameters=outer.parameters, run_id=outer.run_id),
+        deps=outer.deps,
+        conversation=conversation,
+        is_async=outer.is_async,
+        streams=outer.streams,
+    )
+    part.opening, part.log, part.parameters = None, outer.log, outer.parameters
+    part.path, part.parent = key, outer
+    part.ledger, part.unknown_calls = outer.ledger.part(f"{key}/"), outer.unknown_calls
+    part.listening = bool(listeners) or outer.listening
+    part.emit = _told_both(listeners, outer) if listeners else outer.emit
+    return part
+
+
+def _told_both(listeners: Listeners, outer: Run) -> Callable[[Event], None]:
+    def emit(event: Event) -> None:
+        if not outer.replays:  # what is only told again, listeners have heard
+            listeners.tell(event)
+        outer.emit(event)
+
+    return emit
 
 
 def _history(given: Any, conversation: Conversation) -> tuple[Message, ...]:
@@ -95,13 +145,6 @@ def _history(given: Any, conversation: Conversation) -> tuple[Message, ...]:
     if history:
         raise UserError("history= is for agents without a memory; this agent's memory holds the conversation")
     return ()
-
-
-def _record(run: Run, service: ToolService, given: RunChoices) -> None:
-    """Have the run opened in the journal before it begins; raises ``UserError`` for what cannot be recorded."""
-    started = beginning(run.messages[0], given, has_deps=run.deps is not None)
-    run.parameters = Parameters(started.parameters, read_only=True)
-    run.opening = Opening(service.require_journal(), started, is_new=given.run_id is None)
 
 
 def parameters_of(own: ChatParameters, given: ChatParameters | None, specs: Any) -> ChatParameters:

@@ -71,6 +71,8 @@ class AgentOptions(ServiceOptions, total=False):
     """What ``Agent(model, …)`` takes by name; its docstring explains each."""
 
     tools: Iterable[Any]
+    name: str | None
+    description: str | None
     instructions: str | None
     memory: ChatMemory | Callable[[Any], ChatMemory] | None
     chat_parameters: ChatParameters
@@ -133,6 +135,8 @@ class AgentChoices(Struct, frozen=True, kw_only=True, eq=False):
     """The options that an agent has besides those of its tool service."""
 
     tools: Iterable[Any] = ()
+    name: str | None = None
+    description: str | None = None
     instructions: str | None = None
     memory: ChatMemory | Callable[[Any], ChatMemory] | None = None
     chat_parameters: ChatParameters = ChatParameters()
@@ -159,6 +163,8 @@ RUN_DEFAULTS = RunChoices()
 # What an option must be, where its type alone decides.
 _TYPES: dict[str, tuple[type, ...]] = {
     "limits": (Limits,),
+    "name": (str, type(None)),
+    "description": (str, type(None)),
     "instructions": (str, type(None)),
     "undo": (UndoPolicy, type(None)),
     "chat_parameters": (ChatParameters, type(None)),
@@ -291,7 +297,7 @@ def settings_of(chosen: ServiceChoices, tools: Sequence[Tool]) -> Settings:
     undo = chosen.undo
     if undo is None:
         # As soon as a tool can be undone, giving a run up undoes it; a mere tool error does not (spec 11.1.6).
-        undo = UndoPolicy.ON_GIVE_UP if any(tool.undo is not None for tool in tools) else UndoPolicy.OFF
+        undo = UndoPolicy.ON_GIVE_UP if any(map(_may_be_undone, tools)) else UndoPolicy.OFF
     return Settings(
         toolset=toolset_of({tool.name: tool for tool in tools}) if tools else NO_TOOLS,
         limits=chosen.limits,
@@ -311,6 +317,10 @@ def settings_of(chosen: ServiceChoices, tools: Sequence[Tool]) -> Settings:
         decoding=chosen.decoding,
         max_result=chosen.max_result,
     )
+
+
+def _may_be_undone(tool: Tool) -> bool:
+    return tool.undo is not None or tool.nested is not None
 
 
 def _retries(chosen: ServiceChoices) -> int:

@@ -61,11 +61,16 @@ class Outbox:
         finally:
             self._workers.discard(me)
 
-    def close(self) -> None:
-        """Nobody may be waiting any more: from now on nothing waits for room."""
+    @contextmanager
+    def closed(self) -> Generator[None]:
+        """Inside the block, nobody waits for room: the consumer's own thread is busy."""
         with self._room:
             self._closing = True
             self._room.notify_all()
+        try:
+            yield
+        finally:
+            self._closing = False
 
     def pending(self) -> Iterator[Event]:
         """Takes the events out, oldest first."""

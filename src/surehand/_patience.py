@@ -1,17 +1,20 @@
-"""How an undo that has failed is tried again, and how a task goes on although it is cancelled."""
+"""How an undo that has failed is tried again, and how a task goes on or waits although it is cancelled."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tenacity.stop import stop_base
     from tenacity.wait import wait_base
 
-__all__ = ["insist", "insist_async", "outlast", "uncancel"]
+__all__ = ["insist", "insist_async", "outlast", "seen_through", "uncancel"]
 
 # Seconds between two attempts: exactly the first before the second one, then up to twice as much each time.
 _FIRST, _MOST = 0.1, 5.0
@@ -72,3 +75,29 @@ def uncancel() -> bool:
         task.uncancel()
         cancelled = True
     return cancelled
+
+
+async def seen_through(future: Future[Any], cancelled: Callable[[], None]) -> Any:
+    """What another thread does, waited for to its end; ``cancelled`` is told if the task is cancelled meanwhile."""
+    loop = asyncio.get_running_loop()
+    while not future.done():
+        # Not asyncio.wrap_future: a run waits here several times a round, and that costs three times as much.
+        is_done: asyncio.Future[None] = loop.create_future()
+        future.add_done_callback(partial(_wake, loop, is_done))
+        try:
+            await is_done
+        except asyncio.CancelledError:  # only a loop that shuts down comes through here
+            uncancel()
+            cancelled()
+    return future.result()
+
+
+def _wake(loop: asyncio.AbstractEventLoop, waiter: asyncio.Future[None], _: object) -> None:
+    """Let go on what waits for something that another thread has done; nobody waits in a loop that is closed."""
+    with suppress(RuntimeError):
+        loop.call_soon_threadsafe(_woken, waiter)
+
+
+def _woken(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)

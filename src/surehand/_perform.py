@@ -22,6 +22,7 @@ from ._effects import (
     Offload,
     Pause,
     RunBody,
+    RunPart,
     RunTools,
     RunUndo,
     Shielded,
@@ -30,7 +31,7 @@ from ._effects import (
 )
 from ._giveup import attach
 from ._interrupts import held_interrupts
-from ._loop import abandon
+from ._loop import abandon, run_loop
 from ._outbox import Outbox
 from ._patience import insist
 from ._pieces import Model, Performer, broken_stream, unfit_stream
@@ -41,24 +42,38 @@ from .messages import ChatResponse, ResponseDone
 
 __all__ = ["Blocking", "abandoned", "awaited", "called", "settled", "unraisable"]
 
-_EVENT, _CANCELLED = -1, -2  # what may be in the wake queue besides the slot of a call that has settled
+_Signal = tuple[Schedule, int] | None
+"""A call has settled, or nothing but: look whether there are events, or a cancellation."""
 
 
 class Blocking(Performer):
     """Performs the effects of one run. ``outbox`` is where a stream's events wait; a plain run has none."""
 
-    def __init__(self, run: Run, model: Model, *, outbox_size: int | None = None) -> None:
+    def __init__(
+        self, run: Run, model: Model, *, outbox_size: int | None = None, within: Blocking | None = None
+    ) -> None:
         super().__init__(run, model)
-        self._wake: queue.SimpleQueue[int] = queue.SimpleQueue()
-        self.outbox = None if outbox_size is None else Outbox(outbox_size, lambda: self._wake.put(_EVENT))
-        self.streams = outbox_size is not None
+        wake: queue.SimpleQueue[_Signal] = queue.SimpleQueue()
+        self._wake = wake
+        self._is_quiet = False  # whether nobody can take events now: not from this thread, or not in the middle of this
+        self.outbox = None if outbox_size is None else Outbox(outbox_size, lambda: wake.put(None))
+        if within is not None:
+            self._join(within)
+        self.streams = self.outbox is not None
         if run.parallel is not False:
             wake = self._wake
-            run.token.on_cancel(lambda: wake.put(_CANCELLED))
+            run.token.on_cancel(lambda: wake.put(None))
+
+    def _join(self, within: Blocking) -> None:
+        """For a run that is part of another: its events go where that one's go."""
+        outbox = self.outbox = within.outbox
+        self._is_quiet = within._is_quiet or outbox is None or not outbox.is_mine
+        if not self._is_quiet:
+            self._wake = within._wake  # which the outbox knows, and on which nobody else waits meanwhile
 
     def pending(self) -> Iterator[Event]:
         """The events that wait to be delivered."""
-        return iter(()) if self.outbox is None else self.outbox.pending()
+        return iter(()) if self.outbox is None or self._is_quiet else self.outbox.pending()
 
     # ------------------------------------------------------------ model
 
@@ -89,8 +104,8 @@ class Blocking(Performer):
         self._start_all(schedule, effect)
         while not schedule.is_idle:
             signal = self._wake.get()
-            if signal >= 0:
-                schedule.settled(signal)
+            if signal is not None and signal[0] is schedule:
+                schedule.settled(signal[1])
                 self._start_all(schedule, effect)
             yield from self.pending()
             run.check_cancelled()
@@ -100,8 +115,10 @@ class Blocking(Performer):
             self._start(slot, effect.execute(slot))
 
     def _start(self, slot: int, core: Core[None]) -> None:
+        schedule = self._schedule
+        assert schedule is not None
         future = pool().submit(self._work, core)
-        future.add_done_callback(lambda _: self._wake.put(slot))
+        future.add_done_callback(lambda _: self._wake.put((schedule, slot)))
 
     def _work(self, core: Core[None]) -> None:
         with nullcontext() if self.outbox is None else self.outbox.worker():
@@ -117,14 +134,24 @@ class Blocking(Performer):
                 signal = self._wake.get(timeout=max(0.0, deadline - time.monotonic()))
             except queue.Empty:
                 return
-            if signal >= 0:
-                schedule.settled(signal)
+            if signal is not None and signal[0] is schedule:
+                schedule.settled(signal[1])
 
     def _shielded(self, effect: Shielded[Any]) -> Any:
-        if self.outbox is not None:
-            self.outbox.close()  # a worker that waits for the consumer would never settle
-        with held_interrupts(self._run):
-            return exhaust(drive(effect.core, self, quiet=True))
+        if self._is_quiet or self.outbox is None:
+            with held_interrupts(self._run):
+                return exhaust(drive(effect.core, self, quiet=True))
+        self._is_quiet = True
+        # A worker that waits for the consumer would never settle.
+        with held_interrupts(self._run), self.outbox.closed():
+            try:
+                return exhaust(drive(effect.core, self, quiet=True))
+            finally:
+                self._is_quiet = False
+
+    def _run_part(self, effect: RunPart) -> Generator[Event, None, Any]:
+        io = Blocking(effect.run, effect.model, within=self)
+        return (yield from drive(run_loop(effect.run), io))
 
     # ------------------------------------------------------------ bodies
 
@@ -152,10 +179,12 @@ class Blocking(Performer):
 
     def _stream_body(self, effect: StreamBody) -> Generator[Event, None, Any]:
         outbox = self.outbox
-        if outbox is None or not outbox.is_mine:  # nobody takes events, or not from the thread that we are on
+        if (
+            outbox is None or self._is_quiet or not outbox.is_mine
+        ):  # nobody takes events, or not from the thread that we are on
             return self._run_body(effect)
         future, cancel = _begun(effect)
-        future.add_done_callback(lambda _: self._wake.put(_EVENT))
+        future.add_done_callback(lambda _: self._wake.put(None))
         in_time = False
         try:
             yield from self._while_it_runs(future, effect.tool.timeout)
@@ -253,12 +282,13 @@ class Blocking(Performer):
         CallModel: _call_model,
         RunTools: _run_tools,
         StreamBody: _stream_body,
+        RunPart: _run_part,
     }
 
 
 def abandoned(run: Run, io: Blocking, failure: BaseException) -> None:
     """See to a run that was left or interrupted after its loop had ended and before its answer was delivered."""
-    if run.ledger.closed and not run.given_up:
+    if run.ledger.is_closed and not run.given_up:
         attach(run, failure)  # the answer stands although nobody gets it: the report says what was done
     elif not (run.given_up or isinstance(failure, Suspended)):
         exhaust(drive(abandon(run, failure), io, quiet=True))

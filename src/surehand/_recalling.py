@@ -12,14 +12,16 @@ from ._books import Round, Run
 from ._call import enter, execute
 from ._catching_up import catch_up
 from ._codec import canonical
-from ._doubt import as_told, did_not_happen, value_of
+from ._doubt import as_told, did_not_happen, is_given_up, value_of
 from ._effects import Offload, Pause
 from ._job import Ended
 from ._keeping import halt, keep_run_end, said_now
 from ._ledger import Entry
+from ._nested import rouse, tell_again
 from ._reading import read
+from ._recorded import slot_of
 from ._records import CallEnd, Reply, State
-from .errors import ReplayMismatch, RunGivenUp, ToolArgumentsError
+from .errors import ReplayMismatch, RunCancelled, RunGivenUp, ToolArgumentsError
 from .events import ResponseReceived, RunStarted, TextDelta, ToolFinished
 from .messages import ChatRequest, ChatResponse, Message, ToolCall, ToolMessage
 from .tools._tool import UNSTORED, Happened, Outcome, Tool, ToolExecution, ToolResult
@@ -52,7 +54,7 @@ def go_live(run: Run) -> None:
         return
     if run.recorded.given_up is not None:
         raise given_up_again(run)
-    if run.recorded.is_over:
+    if run.recorded.is_over and not is_given_up(run):
         raise _lost(run, "the run has ended, but not all of its steps are there")
     wake(run)
 
@@ -66,6 +68,8 @@ def wake(run: Run) -> None:
             run.emit(RunStarted(run_id=run.run_id, path=run.path, memory_id=run.memory_id))
         run.is_behind = True
         settle_late(run)
+        for part in run.parts.values():
+            rouse(part)
 
 
 async def keep_answer(run: Run) -> None:
@@ -87,6 +91,13 @@ async def look_again(run: Run) -> None:
     run.check_cancelled()
     assert run.opening is not None
     await Offload(run.opening, (run,))
+    _refresh(run)
+
+
+def _refresh(run: Run) -> None:
+    for path, part in run.parts.items():
+        part.recorded = run.recorded.part(path)
+        _refresh(part)
 
 
 _LOOK_EVERY = 0.02  # seconds
@@ -108,8 +119,8 @@ def recall_reply(run: Run, number: int) -> ChatResponse | None:
     if reply is None:
         return None
     _check_said(run, number, reply)
-    round_ = Round(number)
-    begun = {round_slot(key): _call_of(run, key) for key in run.recorded.calls_of(number)}
+    round_ = Round(number, run.prefix)
+    begun = {slot_of(key): _call_of(run, key) for key in run.recorded.calls_of(number)}
     round_.restore(reply.response.message, reply.slots, begun)
     run.round = round_
     if run.streams and reply.response.message.text:
@@ -121,11 +132,6 @@ def recall_reply(run: Run, number: int) -> ChatResponse | None:
         )
         run.emit(event)
     return reply.response
-
-
-def round_slot(key: str) -> int:
-    """The slot in a call's key."""
-    return int(key.partition(".")[2])
 
 
 def _call_of(run: Run, key: str) -> Any:
@@ -158,13 +164,13 @@ def _described(message: Message) -> str:
 
 async def recall_calls(run: Run, round_: Round) -> None:
     """Enter how the round's calls ended, in the order in which they did; go live if one of them is not recorded."""
-    while not (is_settled := _recall_ends(run, round_)) and run.follows:
+    while not (is_settled := await _recall_ends(run, round_)) and run.follows:
         await look_again(run)
     if is_settled:
         return
     recorded = run.recorded
     begun = [slot for slot in round_.calls if slot not in round_.records and round_.key(slot) in recorded.intents]
-    if recorded.given_up is None:
+    if not is_given_up(run):
         go_live(run)
         for slot in begun if round_.stopped else [slot for slot in round_.orphans if slot in begun]:
             await execute(run, round_, slot)
@@ -197,14 +203,14 @@ async def settle_begun(run: Run) -> None:
         await execute(run, round_, slot)
 
 
-def _recall_ends(run: Run, round_: Round) -> bool:
+async def _recall_ends(run: Run, round_: Round) -> bool:
     """Enter the ends on record of the round's calls in the books; gives whether these are all of them."""
     recorded = run.recorded
     for key in recorded.calls_of(round_.number):  # while it is followed, more of them begin
-        round_.calls.setdefault(round_slot(key), _call_of(run, key))
+        round_.calls.setdefault(slot_of(key), _call_of(run, key))
     for key in recorded.ends_of(round_.number):
-        if round_slot(key) not in round_.records:
-            _recall(run, round_, round_slot(key), recorded.ends[key])
+        if slot_of(key) not in round_.records:
+            await _recall(run, round_, slot_of(key), recorded.ends[key])
     missing = [round_.key(slot) for slot in round_.calls if slot not in round_.records]
     if round_.stopped:  # of a reply that was cut off, no call begins that had not begun before
         missing = [key for key in missing if key in recorded.intents]
@@ -221,28 +227,32 @@ async def reclaim(run: Run, round_: Round) -> None:
     """
     begun: list[int] = []
     for key in run.recorded.calls_of(round_.number):
-        slot, end = round_slot(key), run.recorded.ends.get(key)
+        slot, end = slot_of(key), run.recorded.ends.get(key)
         round_.reclaimed = True
         round_.calls[slot] = _call_of(run, key)
         if end is None:
             begun.append(slot)
         else:
-            _recall(run, round_, slot, end)
-    is_given_up = run.recorded.given_up is not None
-    if is_given_up and not run.recorded.is_over:
+            await _recall(run, round_, slot, end)
+    was_given_up = is_given_up(run)
+    if was_given_up and not run.recorded.is_over:
         wake(run)
     else:
         round_.started.update(begun)
         go_live(run)
     for slot in begun:
         await execute(run, round_, slot)
-    if is_given_up:
+    if run.recorded.given_up is not None:
         raise given_up_again(run)
+    if was_given_up:
+        raise RunCancelled(f"run {run.run_id!r}, which this one is part of, is given up")
 
 
-def _recall(run: Run, round_: Round, slot: int, end: CallEnd) -> None:
+async def _recall(run: Run, round_: Round, slot: int, end: CallEnd) -> None:
     key = round_.key(slot)
     round_.calls.setdefault(slot, end.call)
+    if key in run.recorded.parts:
+        await tell_again(run, round_.calls[slot], key)
     execution = ToolExecution(end.call, _result(run, end), key, end.outcome, end.started_at, end.finished_at)
     enter(run, execution, _ended(run, end, execution))
     round_.started.add(slot)
@@ -286,6 +296,8 @@ def _result(run: Run, end: CallEnd) -> ToolResult:
 
 def settle_late(run: Run) -> None:
     """What became known of calls in doubt after the run had gone on without knowing (spec 12.3)."""
+    for part in run.parts.values():
+        settle_late(part)
     for key, late in run.recorded.late.items():
         _settle(run, key, late, _result(run, late))
     for key, told in run.recorded.resolved.items():
@@ -315,4 +327,4 @@ def _settle(run: Run, key: str, end: CallEnd, result: ToolResult) -> None:
     arguments = _arguments(run, tool, end.call)
     run.unknown_calls.pop((tool.name, canonical(arguments)), None)
     if tool.undo is not None:
-        run.ledger.add(Entry(tool, execution, arguments, run.context(end.call, end.same_as or key)))
+        run.ledger.add(Entry(tool, execution, arguments, run.context(end.call, end.same_as or key), run))

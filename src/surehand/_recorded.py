@@ -5,7 +5,7 @@ The loop asks it before it does anything: what is recorded is not done again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from msgspec import Struct
@@ -20,13 +20,14 @@ from ._records import (
     Intent,
     Record,
     Reply,
+    RunEnd,
     Started,
     State,
     UndoEnd,
 )
 from .tools._tool import Outcome
 
-__all__ = ["NOTHING_RECORDED", "Recorded", "recorded"]
+__all__ = ["NOTHING_RECORDED", "Recorded", "path_of", "recorded", "round_of", "slot_of"]
 
 T = TypeVar("T")
 
@@ -35,7 +36,8 @@ class Recorded(Struct, frozen=True, eq=False):
     """The records of one run by what they are about. Calls go by their key, replies by their number.
 
     ``ends`` tells how calls ended as the run saw it then, in the order in which they did; ``late`` what became known of
-    those in doubt afterwards. ``undone_in`` has the reply that was the latest when an undo began in a run that went on.
+    those in doubt afterwards. ``undos`` are those of all runs that are part of one. ``undone_in`` has the reply that
+    was the latest when an undo began in a run that went on. ``parts`` are the records of the runs that are part of it.
     """
 
     state: str = State.RUNNING
@@ -53,11 +55,21 @@ class Recorded(Struct, frozen=True, eq=False):
     undone_in: dict[str, int] = {}
     begun: dict[int, dict[str, None]] = {}
     ended: dict[int, dict[str, None]] = {}
+    parts: Mapping[str, Recorded] = {}
 
     @property
     def is_over(self) -> bool:
         """Whether everything has been said: nothing more happens in this run by itself."""
         return self.state in OVER
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is recorded of it."""
+        return not (self.replies or self.begun or self.given_up)
+
+    def part(self, path: str) -> Recorded:
+        """What is recorded of the run that is that call of this one, or of a part of it."""
+        return self.parts.get(path, NOTHING_RECORDED)
 
     def calls_of(self, number: int) -> list[str]:
         """Keys of the calls of that reply of which anything is recorded, in that order."""
@@ -68,13 +80,21 @@ class Recorded(Struct, frozen=True, eq=False):
         return list(self.ended.get(number, ()))
 
     def unknown(self) -> dict[str, CallEnd | Intent]:
-        """Calls of which nobody can tell whether they happened: in doubt, or begun in a run that does not go on."""
+        """Calls of which nobody can tell whether they happened: in doubt, or begun in a run that does not go on.
+
+        For a whole run: the calls of the agents that it called are among them.
+        """
+        every = (self, *self.parts.values())
+        return {key: about for each in every for key, about in each._unknown(is_over=self.is_over).items()}
+
+    def _unknown(self, *, is_over: bool) -> dict[str, CallEnd | Intent]:
         doubtful: dict[str, CallEnd | Intent] = {**self.waiting}
         doubtful |= {
             key: end for key, end in self.ends.items() if end.outcome is Outcome.UNKNOWN and not end.is_harmless
         }
-        if self.is_over:
-            doubtful |= {key: intent for key, intent in self.intents.items() if key not in self.ends}
+        if is_over:
+            begun = {key: intent for key, intent in self.intents.items() if not intent.is_run}
+            doubtful |= {key: intent for key, intent in begun.items() if key not in self.ends}
         settled = {*self.late, *self.resolved}
         return {key: about for key, about in doubtful.items() if key not in settled and key not in self.undos}
 
@@ -85,7 +105,39 @@ NOTHING_RECORDED = Recorded()
 
 def recorded(records: Sequence[Record], state: str) -> Recorded:
     """The index of a run's records; ``state`` is where the journal says that the run stands."""
-    index = Recorded(state, _last(records, _records.RUN_STARTED, Started), _last(records, _records.GIVEN_UP, GivenUp))
+    by_path: dict[str, list[Record]] = {"": []}
+    for record in records:
+        by_path.setdefault(path_of(record), []).append(record)
+    undos: dict[str, UndoEnd] = {}
+    parts: dict[str, Recorded] = {}
+    whole = _index(by_path.pop(""), state, undos, parts)
+    parts |= {path: _index(own, _state_of(own, whole), undos, parts) for path, own in by_path.items()}
+    return whole
+
+
+def path_of(record: Record) -> str:
+    """Which run the record is about: the key of the call that it is, empty for the one that is part of no other."""
+    return record.step.partition(":")[0].rpartition("/")[0]
+
+
+def _state_of(records: Sequence[Record], whole: Recorded) -> str:
+    """Where a run stands that is part of another: it has no state of its own in the journal."""
+    end = _last(records, _records.RUN_ENDED, RunEnd)
+    if end is not None:
+        return end.state
+    if whole.is_over:
+        return whole.state
+    return State.RUNNING if _last(records, _records.GIVEN_UP, GivenUp) is None else State.UNDOING
+
+
+def _index(records: Sequence[Record], state: str, undos: dict[str, UndoEnd], parts: Mapping[str, Recorded]) -> Recorded:
+    index = Recorded(
+        state=state,
+        started=_last(records, _records.RUN_STARTED, Started),
+        given_up=_last(records, _records.GIVEN_UP, GivenUp),
+        undos=undos,
+        parts=parts,
+    )
     for record in records:
         _enter(index, record)
     index.undone_in.update(_undone_in(records))
@@ -99,7 +151,7 @@ def _undone_in(records: Sequence[Record]) -> dict[str, int]:
         if record.kind == _records.GIVEN_UP:
             break
         if record.kind == _records.MODEL:
-            number = int(record.step)
+            number = _number(record.step)
         elif record.kind in (_records.UNDO_INTENT, _records.UNDONE, _records.UNDO_FAILED):
             found.setdefault(record.step, number)
     return found
@@ -114,7 +166,7 @@ def _enter(index: Recorded, record: Record) -> None:
     step, body = record.step, record.body
     match record.kind:
         case _records.MODEL:
-            index.replies[int(step)] = from_json(body, Reply)
+            index.replies[_number(step)] = from_json(body, Reply)
         case _records.INTENT:
             index.intents[step] = from_json(body, Intent)
             index.waiting.pop(step, None)  # begun again, once somebody had told that it did not happen:
@@ -125,7 +177,7 @@ def _enter(index: Recorded, record: Record) -> None:
         case _records.RESOLVED:
             index.resolved[step] = from_json(body, Answered)
         case _records.STEP:
-            key, _, name = step.partition("/")
+            key, _, name = step.partition(":")
             index.steps.setdefault(key, {})[name] = body
         case _records.UNDO_INTENT:
             index.begun_undos.add(step)
@@ -150,4 +202,13 @@ def _enter_end(index: Recorded, key: str, end: CallEnd) -> None:
 
 def round_of(key: str) -> int:
     """The number of the reply that asked for the call with this key."""
-    return int(key.partition(".")[0])
+    return int(key.rpartition("/")[2].partition(".")[0])
+
+
+def slot_of(key: str) -> int:
+    """The slot in a call's key."""
+    return int(key.rpartition(".")[2])
+
+
+def _number(step: str) -> int:
+    return int(step.rpartition("/")[2])

@@ -1,8 +1,8 @@
 """What a run's records say, one by one: pure values, JSON through the one codec (design 5).
 
 A journal keeps them without reading them; ``_recorded`` says what they mean together. A step is named by its meaning,
-never by a counter: ``"2"`` is the second request, ``"2.0"`` the first call of its reply, ``"2.0/reserve"`` a step that
-this call took.
+never by a counter: ``"2"`` is the second request, ``"2.0"`` the first call of its reply, ``"2.0:reserve"`` a step that
+this call took. If that call runs an agent, ``"2.0/1"`` is the agent's first request, and ``"2.0/1.0"`` its first call.
 """
 
 from __future__ import annotations
@@ -136,15 +136,17 @@ class Reply(Struct, frozen=True, omit_defaults=True):
     slots: tuple[int, ...] = ()
 
 
-class Intent(Struct, frozen=True):
+class Intent(Struct, frozen=True, omit_defaults=True):
     """``INTENT``: the body is about to be entered, with these arguments in canonical form.
 
-    There is another one if somebody has told that the call did not happen, and it is made after all.
+    There is another one if somebody has told that the call did not happen, and it is made after all. ``is_run``: an
+    agent is called, whose own records tell how far it got.
     """
 
     call: ToolCall
     arguments: str
     key: str
+    is_run: bool = False
 
 
 class CallEnd(Struct, frozen=True, omit_defaults=True):

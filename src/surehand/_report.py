@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeAlias
 
 from msgspec import Struct
 
@@ -11,7 +11,10 @@ from ._reading import Unread, read
 from .messages import Message
 from .tools._tool import Outcome, Tool, ToolExecution
 
-__all__ = ["PastRun", "UndoReport", "has_effect"]
+__all__ = ["Account", "PastRun", "UndoReport", "has_effect"]
+
+Account: TypeAlias = tuple[ToolExecution[Any], Tool | None]
+"""A call, and the tool that was called if there is one."""
 
 
 class UndoReport:
@@ -19,7 +22,8 @@ class UndoReport:
 
     ``done``: every call that did happen. ``undone``: of those, the ones taken back. ``failed_to_undo``: undoing
     was tried and failed. ``unknown``: nobody can tell whether they happened. ``no_undo``: they happened, are not
-    safe to repeat, and have no undo. ``standing``: everything whose effect stands or may stand.
+    safe to repeat, and have no undo. ``standing``: everything whose effect stands or may stand. The calls that an
+    agent made which was called as a tool are among them, by keys such as ``"3.0/1.0"``.
     Reports are equal when they say the same of the same calls, whatever the run's id.
     """
 
@@ -38,22 +42,22 @@ class UndoReport:
     def __init__(
         self,
         run_id: str,
-        executions: Sequence[ToolExecution[Any]],
+        accounts: Sequence[Account],
         messages: Sequence[Message | Unread],
-        tools: Mapping[str, Tool],
     ) -> None:
         self.run_id = run_id
+        executions = [execution for execution, _ in accounts]
         self.executions = tuple(executions)
         self._messages = tuple(messages)
         self.done = tuple(e for e in executions if e.outcome is Outcome.DONE)
         self.undone = tuple(e for e in executions if e.undo is not None and e.undo.is_undone)
         self.failed_to_undo = tuple(e for e in executions if e.undo is not None and not e.undo.is_undone)
         self.unknown = tuple(e for e in executions if e.outcome is Outcome.UNKNOWN and e.undo is None)
-        effects = [e for e in executions if (tool := tools.get(e.call.name)) is not None and has_effect(tool)]
-        self.no_undo = tuple(e for e in effects if e.outcome is Outcome.DONE and tools[e.call.name].undo is None)
+        effects = [(e, tool) for e, tool in accounts if tool is not None and has_effect(tool)]
+        self.no_undo = tuple(e for e, tool in effects if e.outcome is Outcome.DONE and tool.undo is None)
         self.standing = tuple(
             e
-            for e in effects
+            for e, _ in effects
             if e.outcome in (Outcome.DONE, Outcome.UNKNOWN) and (e.undo is None or not e.undo.is_undone)
         )
 
@@ -78,8 +82,11 @@ class UndoReport:
 
 
 def has_effect(tool: Tool) -> bool:
-    """Whether calling it changes something: reads are safe to repeat and have nothing to undo."""
-    return tool.repeat != "safe" or tool.undo is not None
+    """Whether calling it changes something: reads are safe to repeat and have nothing to undo.
+
+    Neither does an agent that is called: what its own calls change is accounted for call by call.
+    """
+    return tool.nested is None and (tool.repeat != "safe" or tool.undo is not None)
 
 
 class PastRun(Struct, eq=False):

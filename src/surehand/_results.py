@@ -8,9 +8,9 @@ from typing import Any, Generic, cast
 
 from typing_extensions import TypeVar
 
+from ._answer import Answer, finished
 from ._books import Run
 from ._giveup import run_of
-from ._loop import Answer, finished
 from ._reading import read
 from ._report import UndoReport
 from .errors import UserError
@@ -53,7 +53,7 @@ class RunResult(Generic[OutputT]):
         self.run_id = run.run_id
         self.immediate = answer.immediate
         self.response: ChatResponse = answer.response
-        self.output: OutputT | None = None if answer.immediate or answer.waits else answer.response.message.text  # type: ignore[assignment]  # str, until typed outputs
+        self.output: OutputT | None = answer.output
         self._messages = tuple(run.messages)
         self.executions: tuple[ToolExecution[Any], ...] = tuple(run.executions)
         self.intermediate: tuple[ChatResponse, ...] = tuple(run.intermediate)

@@ -9,12 +9,13 @@ from typing import Generic, Self, cast
 
 from typing_extensions import TypeVar
 
+from ._answer import Answer
 from ._aperform import Awaiting
 from ._books import Run
 from ._callbacks import Callbacks
 from ._checks import is_awaitable
 from ._drive import drive
-from ._loop import Answer, run_loop
+from ._loop import run_loop
 from ._perform import Blocking, abandoned, settled
 from ._report import UndoReport
 from ._results import RunResult, delivered
@@ -89,9 +90,9 @@ class Stream(_Handle[OutputT]):
             raise
 
     def text(self) -> Iterator[str]:
-        """The pieces of text alone."""
+        """The pieces of the answer's text alone, without those of agents that are called as tools."""
         for event in self:
-            if isinstance(event, TextDelta):
+            if isinstance(event, TextDelta) and not event.path:
                 yield event.text
 
     def cancel(self) -> None:
@@ -183,9 +184,9 @@ class AsyncStream(_Handle[OutputT]):
         raise StopAsyncIteration
 
     async def text(self) -> AsyncIterator[str]:
-        """The pieces of text alone."""
+        """The pieces of the answer's text alone, without those of agents that are called as tools."""
         async for event in self:
-            if isinstance(event, TextDelta):
+            if isinstance(event, TextDelta) and not event.path:
                 yield event.text
 
     async def cancel(self) -> None:

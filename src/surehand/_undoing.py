@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterable
 from typing import Any
 
 from ._books import Run
 from ._effects import Core, RunUndo, unwrapped
 from ._keeping import keep, keep_run_end, keep_undo_end, spoken
 from ._ledger import Entry
+from ._limits import lineage
 from ._records import UNDO_INTENT, State, UndoEnd, draft
 from .events import ToolUndone
 from .policies import UndoPolicy
@@ -18,13 +20,14 @@ __all__ = ["closed_again", "quietly", "step_of", "undo_entry", "undo_late"]
 
 
 async def undo_entry(run: Run, entry: Entry) -> list[ToolExecution[Any]]:
-    """Undo the effect of one finished call, once; gives what this settles: the call, and those that share its effect.
+    """Undo the effect of one finished call of the run, or of one that is part of it, once.
 
-    Their executions tell whether it worked. Never raises.
+    Gives what this settles: the call, and those that share its effect. Their executions tell whether it worked. Never
+    raises.
     """
     if not run.ledger.claim(entry):
         known = run.ledger.outcome(entry)  # nothing yet: whoever undoes it now will settle this call too
-        return [] if known is None else run.mark_undo([entry.execution.key], known)
+        return [] if known is None else _marked(run, [entry.execution.key], known)
     recorded = run.recorded.undos.get(step_of(entry))
     if recorded is not None:
         outcome = UndoOutcome(recorded.error, recorded.finished_at)
@@ -36,7 +39,14 @@ async def undo_entry(run: Run, entry: Entry) -> list[ToolExecution[Any]]:
         except Exception:
             return []  # the run halts: whether it was undone is not known, and it will be tried again
     run.forget_unknown(entry.effect)
-    return run.mark_undo(run.ledger.settle(entry, outcome), outcome)
+    return _marked(run, run.ledger.settle(entry, outcome), outcome)
+
+
+def _marked(run: Run, keys: Iterable[str], outcome: UndoOutcome) -> list[ToolExecution[Any]]:
+    """Note what became of undoing these calls, of whichever runs; gives those that had no note yet."""
+    whole = lineage(run)[-1]
+    owners = [(owner, key) for key in keys if (owner := whole.owner(key)) is not None]
+    return [execution for owner, key in owners for execution in owner.mark_undo([key], outcome)]
 
 
 async def _undone(run: Run, entry: Entry) -> UndoOutcome:
@@ -53,7 +63,7 @@ async def _undone(run: Run, entry: Entry) -> UndoOutcome:
         await _written(run, keep(run, draft(UNDO_INTENT, step, UndoEnd(entry.tool.name)), state=state))
     error: BaseException | None = None
     try:
-        await RunUndo(entry, run.settings.undo_timeout, run.settings.undo_retries)
+        await RunUndo(entry, entry.run.settings.undo_timeout, entry.run.settings.undo_retries)
     except BaseException as raised:
         error = unwrapped(raised)
     outcome = UndoOutcome(None if error is None else spoken(error), run.now())
@@ -78,16 +88,19 @@ def step_of(entry: Entry) -> str:
 
 async def undo_late(run: Run, entry: Entry) -> None:
     """A call finished after its run had been closed: undo it now if the run was given up (spec 12.3)."""
-    if run.given_up and run.settings.undo is not UndoPolicy.OFF:
+    given_up = [each for each in lineage(run) if each.given_up]
+    if given_up and run.settings.undo is not UndoPolicy.OFF:
+        reason = given_up[0].undo_reason
         for execution in await undo_entry(run, entry):
-            quietly(run, ToolUndone(run_id=run.run_id, path=run.path, execution=execution, reason=run.undo_reason))
+            quietly(run, ToolUndone(run_id=run.run_id, path=run.path, execution=execution, reason=reason))
 
 
 async def closed_again(run: Run) -> None:
     """A call ended after its run had been closed: what the journal says of the run may be another now."""
-    if run.is_closed:
-        with contextlib.suppress(Exception):  # whoever resumes the run says so then
-            await keep_run_end(run)
+    for each in lineage(run):
+        if each.is_closed:
+            with contextlib.suppress(Exception):  # whoever resumes the run says so then
+                await keep_run_end(each)
 
 
 def quietly(run: Run, event: Any) -> None:

@@ -9,12 +9,13 @@ from typing import Any, Generic, Self
 
 from typing_extensions import TypeVar, Unpack
 
+from ._agent_tool import AgentToolOptions, agent_tool
 from ._aperform import Awaiting
 from ._books import Run
 from ._drive import drive, exhaust
 from ._loop import run_loop
 from ._memories import Memories
-from ._new_run import Conversation, Prompt, choices_of, new_run, streamed
+from ._new_run import Conversation, Prompt, choices_of, new_part, new_run, recorded_run, streamed
 from ._options import AgentChoices, AgentOptions, ResumeOptions, RunOptions, checked
 from ._perform import Blocking, abandoned
 from ._records import UNFINISHED
@@ -29,7 +30,7 @@ from .messages import ChatParameters, SystemMessage
 from .models import ChatModel, from_name
 from .models._base import colours_checked
 from .service import ToolService
-from .tools._tool import Absent, Happened
+from .tools._tool import Absent, Happened, Tool
 
 __all__ = ["Agent"]
 
@@ -47,7 +48,8 @@ class Agent(Generic[DepsT, OutputT]):
     ``model``: a ``ChatModel`` or a name such as ``"openai:gpt-5"`` or ``"local"``. ``tools``: functions, bound
     methods, objects with ``@tool`` methods, ``Tool``s, pairs of a ``ToolSpec`` and an executor. ``instructions``:
     the system message. ``memory``: a ``ChatMemory``, or a function that makes one for a memory id.
-    ``chat_parameters``: parameters of every request.
+    ``chat_parameters``: parameters of every request. ``name`` and ``description``: what another agent is told that has
+    this one among its tools.
 
     What a run may do: ``limits``; ``parallel`` (``True``, ``False`` or a number of calls at once; by default
     blocking modes run tools one after another and awaitable modes at the same time); ``early_start``;
@@ -84,6 +86,7 @@ class Agent(Generic[DepsT, OutputT]):
         specs = self._service.settings.toolset.specs
         self._chat_parameters = chosen.chat_parameters.override_with(ChatParameters(tools=specs))
         self._memories = Memories(chosen.memory)
+        self._name, self._description = chosen.name, chosen.description
 
     def __setattr__(self, name: str, value: Any) -> None:
         # What a run reads is settled when the agent is made: an assignment would look as if it did something.
@@ -232,15 +235,29 @@ class Agent(Generic[DepsT, OutputT]):
 
     def _open(self, prompt: Prompt, deps: Any, options: RunOptions, *, is_async: bool, streams: bool) -> Run:
         given = choices_of(self._service, options)
-        return new_run(
-            self._service,
-            prompt,
-            given,
-            deps=deps,
-            conversation=Conversation(self._memories.of(given.memory_id), self._system, self._chat_parameters),
-            is_async=is_async,
-            streams=streams,
+        conversation = Conversation(self._memories.of(given.memory_id), self._system, self._chat_parameters)
+        run = new_run(
+            self._service, prompt, given, deps=deps, conversation=conversation, is_async=is_async, streams=streams
         )
+        return recorded_run(run, self._service, given)
+
+    def as_tool(
+        self, *, name: str | None = None, description: str | None = None, **options: Unpack[AgentToolOptions]
+    ) -> Tool:
+        """This agent as a tool of another, which asks it by a ``prompt`` and reads what it answers (spec 11.8, 17.14).
+
+        Its run is part of the run that calls it: one ledger, one pool of limits and usage, one journal, one stream of
+        events, one cancellation. If it is given up, what it did is undone, and its caller reads what still stands.
+        ``tools=[agent]`` does this with the agent's own ``name`` and ``description``. Other options: those of ``@tool``
+        that have nothing to do with a body.
+        """
+        return agent_tool(self, name or self._name, description or self._description, options)
+
+    def _part(self, outer: Run, key: str, prompt: str) -> tuple[Run, ChatModel]:
+        """The run that call ``key`` of another run is, not begun yet, and the model that it asks."""
+        memory = self._memories.of(outer.memory_id)
+        conversation = Conversation(memory, self._system, self._chat_parameters)
+        return new_part(self._service, prompt, outer, key, conversation), self._model
 
     # ------------------------------------------------------------ life
 

@@ -1,7 +1,8 @@
 """What a run reports while it goes on: one stream of frozen events, the same in every mode (spec 7.8, 16.2).
 
 Events only report; to change or stop a call, use a hook. Every event carries the run's id and ``path``, which is
-empty for the run itself and names the calling tool and call for a nested run.
+empty for the run itself; for the run of an agent that is called as a tool it is the key of that call, such as ``"3.0"``
+or, within that one, ``"3.0/1.0"``.
 """
 
 from __future__ import annotations

@@ -49,7 +49,8 @@ class Limits(Struct, frozen=True, kw_only=True):
 
     ``rounds`` of tools, ``calls`` of tools, ``tokens`` (input plus output of all replies), ``seconds`` (checked
     between steps: a running tool is not interrupted), and ``consecutive_errors``: rounds in a row in which
-    every call failed.
+    every call failed. ``depth``: how deep agents may call agents. What an agent spends that is called as a tool, its
+    caller spends too; rounds and errors in a row are each one's own.
     """
 
     rounds: int | None = 100
@@ -57,6 +58,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     tokens: int | None = None
     seconds: float | None = None
     consecutive_errors: int | None = 5
+    depth: int | None = 8
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:

@@ -42,9 +42,9 @@ def test_a_body_that_runs_again_after_a_crash_repeats_no_step_that_was_recorded(
     assert life.log == ["reserve", "price", "pay"]
     assert [e.value for e in ended.answer.executions] == [{"reserve": {"id": 7}, "price": 12.5, "pay": ["a", None]}]
     assert [r.step for r in life.journal.records(RUN) if r.kind == "STEP"] == [
-        "1.0/reserve",
-        "1.0/price",
-        "1.0/pay",
+        "1.0:reserve",
+        "1.0:price",
+        "1.0:pay",
     ]
 
 

@@ -143,7 +143,7 @@ class _WatchedJournal:
     def _name_of(self, draft: Draft) -> str:
         if draft.kind == MODEL or not draft.step:
             return f"{draft.kind} {draft.step}".rstrip()
-        if "/" not in draft.step and draft.step not in self._watch.tools:
+        if ":" not in draft.step and draft.step not in self._watch.tools:
             body: dict[str, Any] = from_json(draft.body, dict[str, Any])
             tool = body.get("tool") or body.get("call", {}).get("name")
             if tool:

@@ -20,7 +20,7 @@ from ._executor import executor_undo, programmatic_tool
 from ._function import FunctionBody, function_tool
 from ._options import ToolOptions, ToolRecord, UndoRecord, record_of, undo_record_of
 from ._plain_data import type_name
-from ._tool import Tool
+from ._tool import CanBeTool, Tool
 from ._undo import make_undo
 
 __all__ = ["collect_tools"]
@@ -97,6 +97,8 @@ def _collect(entry: Any, found: _Found) -> None:
     match entry:
         case Tool():
             found.tools.append(entry)
+        case CanBeTool() if not isinstance(entry, type):
+            found.tools.append(entry.as_tool())
         case (ToolSpec() as spec, executor):
             found.tools.append(programmatic_tool(spec, executor))
         case _ if _has_specs(entry):

@@ -24,8 +24,10 @@ __all__ = [
     "Absent",
     "AsyncToolExecutor",
     "Body",
+    "CanBeTool",
     "Decoding",
     "Happened",
+    "NestedAgent",
     "Outcome",
     "Parameters",
     "Probe",
@@ -334,6 +336,21 @@ class Undo(Protocol):
         ...
 
 
+@runtime_checkable
+class CanBeTool(Protocol):
+    """What makes a tool of itself when it is given as one, such as an agent."""
+
+    def as_tool(self) -> Tool: ...
+
+
+class NestedAgent(Protocol):
+    """An agent that is called as a tool: its run is part of the run that calls it (design 3)."""
+
+    def open(self, run: Any, key: str, prompt: str, /) -> tuple[Any, Any]:
+        """The run that call ``key`` of that run is, not begun yet, and the model that it asks."""
+        ...
+
+
 class Tool(Struct, frozen=True, kw_only=True, eq=False):
     """A tool, ready to be offered and run (spec 3.1). ``@tool`` makes one from a function.
 
@@ -341,7 +358,8 @@ class Tool(Struct, frozen=True, kw_only=True, eq=False):
     seconds per attempt, ``retries`` counts further attempts. ``exclusive`` tools never overlap another tool of
     the run; ``inline`` bodies run where the loop runs; ``max_parallel`` bounds this tool's calls of one run.
     ``unknown`` says what becomes of a call after a crash when nobody can tell whether it happened.
-    ``decoding`` and ``max_result`` go before the agent's; ``None`` takes those.
+    ``decoding`` and ``max_result`` go before the agent's; ``None`` takes those. With ``nested``, calling it runs an
+    agent, and nothing calls the body.
     """
 
     spec: ToolSpec
@@ -359,6 +377,7 @@ class Tool(Struct, frozen=True, kw_only=True, eq=False):
     probe: Callable[..., Any] | None = None
     authorise: Callable[..., Any] | None = None
     unknown: WhenUnknown = "ask"
+    nested: NestedAgent | None = None
 
     @property
     def name(self) -> str:

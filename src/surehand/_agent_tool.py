@@ -1,0 +1,63 @@
+"""An agent as a tool of another: what the other one's model is told of it, and how its run is opened."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from msgspec.structs import replace
+
+from .errors import UserError
+from .tools._tool import ReturnBehavior, Tool
+
+if TYPE_CHECKING:
+    from ._books import Run
+    from .agent import Agent
+    from .models import ChatModel
+
+__all__ = ["AgentToolOptions", "agent_tool"]
+
+
+class AgentToolOptions(TypedDict, total=False):
+    """What ``Agent.as_tool`` takes besides name and description: options of ``@tool``."""
+
+    metadata: dict[str, Any]
+    returns: ReturnBehavior
+    exclusive: bool
+    max_parallel: int | None
+    max_result: int | None
+    authorise: Any
+
+
+class _Nested:
+    """Opens the run of an agent that another one calls."""
+
+    def __init__(self, agent: Agent[Any, Any]) -> None:
+        self._agent = agent
+
+    def open(self, run: Run, key: str, prompt: str) -> tuple[Run, ChatModel]:
+        """The run that call ``key`` of that run is, and the model that it asks."""
+        return self._agent._part(run, key, prompt)  # pyright: ignore[reportPrivateUsage]  # nobody else may
+
+
+def agent_tool(agent: Agent[Any, Any], name: str | None, description: str | None, options: AgentToolOptions) -> Tool:
+    """The tool that runs this agent; raises ``UserError`` without a name and a description."""
+    for what, given in (("name", name), ("description", description)):
+        if not (given or "").strip():
+            raise UserError(
+                f"an agent that is a tool needs a {what}, which is what the other agent's model goes by: give "
+                f"Agent(…, {what}='…') or agent.as_tool({what}='…')"
+            )
+    from .tools._function import function_tool  # loads pydantic
+    from .tools._options import check_options
+
+    given_options = check_options({"name": name, "description": description, **options}, f"agent {name!r}")
+    return replace(function_tool(_ask, given_options), nested=_Nested(agent))
+
+
+def _ask(prompt: str) -> Any:
+    """What the model fills in; the engine runs the agent instead of this.
+
+    Args:
+        prompt: What the agent shall do or answer, with everything that it needs to know.
+    """
+    raise AssertionError(prompt)

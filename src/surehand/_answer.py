@@ -1,0 +1,35 @@
+"""What ends a run: its answer, and the event that tells of it. Plain."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+
+from ._books import Run
+from .events import RunFinished, RunSuspended
+from .messages import ChatResponse
+
+__all__ = ["Answer", "finished"]
+
+
+class Answer(Struct, frozen=True, eq=False):
+    """What ended the run: the last response, and whether tools ended it instead of the model (spec 7.9)."""
+
+    response: ChatResponse
+    immediate: bool
+    waits: bool = False  # for somebody's word on a call
+
+    @property
+    def output(self) -> Any:
+        """What the run gives: the answer's text; nothing if tools ended it, or it waits."""
+        return None if self.immediate or self.waits else self.response.message.text
+
+
+def finished(run: Run, answer: Answer) -> RunFinished | RunSuspended:
+    """The event of a run whose answer has been delivered: until then a cancellation may still win (spec 11.7)."""
+    if answer.waits:
+        return RunSuspended(run_id=run.run_id, path=run.path, pending=tuple(run.pending))
+    return RunFinished(
+        run_id=run.run_id, path=run.path, output=answer.output, response=answer.response, usage=run.usage
+    )
