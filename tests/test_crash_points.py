@@ -12,7 +12,7 @@ import pytest
 
 from surehand.testing import Scenario, crash_test
 
-from .testing import agents
+from .testing import agents, delegating
 from .testing.office import Office, conversation, effects
 
 IN_FILES = {"options": {"memory_id": "ann"}, "memory": conversation}
@@ -41,6 +41,14 @@ SCENARIOS = {
     "never, undone if nobody knows": (agents.payer_who_undoes, {}),
     "never, a dead letter if nobody knows": (agents.payer_who_reports, {"mode": "arun"}),
     "steps of a call": (agents.mover, {}),
+    "an agent asks another": (delegating.delegating, {}),
+    "an agent asks another, astream": (delegating.delegating, {"mode": "astream"}),
+    "agents asked side by side": (delegating.side_by_side, {"mode": "arun"}),
+    "agents asked side by side, run": (delegating.side_by_side, {}),
+    "an agent is asked early": (delegating.eager, {"mode": "stream"}),
+    "an agent is asked in vain": (delegating.in_vain, {}),
+    "given up with all that agents did for each other": (delegating.unlucky, {"mode": "arun", **IN_FILES}),
+    "an agent pays, and somebody tells": (delegating.paying, {"answer": agents.word_of_the_office}),
 }
 THOROUGH = ("run", "astream, all calls start early", "given up")
 

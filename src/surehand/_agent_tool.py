@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .agent import Agent
     from .models import ChatModel
 
-__all__ = ["AgentToolOptions", "agent_tool"]
+__all__ = ["AgentToolOptions", "Nested", "agent_tool"]
 
 
 class AgentToolOptions(TypedDict, total=False):
@@ -28,15 +28,15 @@ class AgentToolOptions(TypedDict, total=False):
     authorise: Any
 
 
-class _Nested:
+class Nested:
     """Opens the run of an agent that another one calls."""
 
     def __init__(self, agent: Agent[Any, Any]) -> None:
-        self._agent = agent
+        self.agent = agent
 
     def open(self, run: Run, key: str, prompt: str) -> tuple[Run, ChatModel]:
         """The run that call ``key`` of that run is, and the model that it asks."""
-        return self._agent._part(run, key, prompt)  # pyright: ignore[reportPrivateUsage]  # nobody else may
+        return self.agent._part(run, key, prompt)  # pyright: ignore[reportPrivateUsage]  # nobody else may
 
 
 def agent_tool(agent: Agent[Any, Any], name: str | None, description: str | None, options: AgentToolOptions) -> Tool:
@@ -51,7 +51,7 @@ def agent_tool(agent: Agent[Any, Any], name: str | None, description: str | None
     from .tools._options import check_options
 
     given_options = check_options({"name": name, "description": description, **options}, f"agent {name!r}")
-    return replace(function_tool(_ask, given_options), nested=_Nested(agent))
+    return replace(function_tool(_ask, given_options), nested=Nested(agent))
 
 
 def _ask(prompt: str) -> Any:

@@ -52,7 +52,8 @@ class UndoReport:
         self.done = tuple(e for e in executions if e.outcome is Outcome.DONE)
         self.undone = tuple(e for e in executions if e.undo is not None and e.undo.is_undone)
         self.failed_to_undo = tuple(e for e in executions if e.undo is not None and not e.undo.is_undone)
-        self.unknown = tuple(e for e in executions if e.outcome is Outcome.UNKNOWN and e.undo is None)
+        calls = [e for e, tool in accounts if tool is None or tool.nested is None]
+        self.unknown = tuple(e for e in calls if e.outcome is Outcome.UNKNOWN and e.undo is None)
         effects = [(e, tool) for e, tool in accounts if tool is not None and has_effect(tool)]
         self.no_undo = tuple(e for e, tool in effects if e.outcome is Outcome.DONE and tool.undo is None)
         self.standing = tuple(

@@ -63,7 +63,8 @@ async def _undone(run: Run, entry: Entry) -> UndoOutcome:
         await _written(run, keep(run, draft(UNDO_INTENT, step, UndoEnd(entry.tool.name)), state=state))
     error: BaseException | None = None
     try:
-        await RunUndo(entry, entry.run.settings.undo_timeout, entry.run.settings.undo_retries)
+        retries = lineage(run)[-1].settings.undo_retries  # as the whole run does, which knows whether it has a journal
+        await RunUndo(entry, entry.run.settings.undo_timeout, retries)
     except BaseException as raised:
         error = unwrapped(raised)
     outcome = UndoOutcome(None if error is None else spoken(error), run.now())

@@ -174,7 +174,8 @@ def _nothing_is_repeated(facts: Facts) -> Iterator[str]:
                 undone |= {note.step} if note.text in (UNDONE, UNDO_FAILED) else set()
                 if note.text == INTENT:
                     begun.setdefault(note.key, set()).add(note.step)
-                if note.kind == "kept" and note.text == MODEL and note.process in asked:
+                # Agents that are asked may be asked the same again. For them the journal refuses a second reply.
+                if note.kind == "kept" and note.text == MODEL and "/" not in note.step and note.process in asked:
                     replied.add(asked[note.process].key)
             case "entered":
                 yield from _entered(note, ended, begun, facts)

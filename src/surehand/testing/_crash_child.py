@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import importlib
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +22,9 @@ from ..durable import MemoryJournal, SQLiteJournal
 from ..durable._journal import Journal
 from ..errors import JournalError, UserError
 from ..policies import UndoPolicy
-from ..tools._tool import ToolExecution
+from ..tools._tool import Tool, ToolExecution
 from ._crash_checks import GIVEN_UP, NOTHING, SUCCEEDED, WAITS, CallFact, Facts
-from ._crash_watch import Watch, notes_of, watched
+from ._crash_watch import Watch, notes_of, tools_of, watched
 from ._crash_world import RUN_ID, Case, Effect, Plan
 
 __all__ = ["Stage", "run_once", "settle", "the_agent"]
@@ -207,12 +207,13 @@ def _facts(here: Stage, case: Case, failures: Sequence[str]) -> Facts:
         ended, report, problems = _told_again(here)
         failures += problems
     keys: dict[str, str] = {record.step: _intent(record).key for record in records if record.kind == INTENT}
-    tools = here.agent.service.settings.toolset.tools
+    tools = tools_of(here.agent)
+    calls = [] if report is None else [each for each in report.executions if not _is_agent(tools, each)]
     memory = None if scenario.memory is None else tuple(scenario.memory(here.world))
     return Facts(
         ended,
         tuple((record.kind, record.step) for record in records),
-        () if report is None else tuple(_call(here, execution, keys) for execution in report.executions),
+        tuple(_call(here, each, keys) for each in calls),
         frozenset(unknown.key for unknown in here.agent.unknowns() if unknown.run_id == RUN_ID),
         _effects(here),
         tuple(notes_of(case.folder / "diary")),
@@ -261,11 +262,17 @@ def _told_again(here: Stage) -> tuple[str, UndoReport | None, list[str]]:
 
 def _call(here: Stage, execution: ToolExecution[Any], keys: dict[str, str]) -> CallFact:
     settings = here.agent.service.settings
-    tool = settings.toolset.tools.get(execution.call.name)
+    tool = tools_of(here.agent).get(execution.call.name)
     undo = "" if execution.undo is None else "undone" if execution.undo.is_undone else "failed to undo"
     must_be_undone = tool is not None and tool.undo is not None and settings.undo is not UndoPolicy.OFF
     key = keys.get(execution.key, f"{RUN_ID}:{execution.key}")
     return CallFact(execution.key, execution.call.name, key, execution.outcome.value, undo, must_be_undone)
+
+
+def _is_agent(tools: Mapping[str, Tool], execution: ToolExecution[Any]) -> bool:
+    """Whether an agent was called, which is accounted for by its own calls."""
+    tool = tools.get(execution.call.name)
+    return tool is not None and tool.nested is not None
 
 
 def _spoken(error: BaseException) -> str:

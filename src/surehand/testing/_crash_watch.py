@@ -21,6 +21,7 @@ from typing import Any, cast
 import msgspec
 from msgspec.structs import replace
 
+from .._agent_tool import Nested
 from .._codec import from_json, to_json
 from .._records import INTENT, MODEL, UNDO_INTENT, Draft
 from ..agent import Agent
@@ -73,14 +74,23 @@ def notes_of(diary: Path) -> list[Note]:
 
 def watched(agent: Agent[Any, Any], journal: Journal, model: ChatModel | None, watch: Watch) -> Agent[Any, Any]:
     """The same agent with that journal and that model, under watch; the given one stays as it is."""
-    result = copy.copy(agent)
+    result = _inside(agent, watch)
     inside = vars(result)  # an agent is frozen for those who use it; here is the one place that takes it apart
+    if model is not None:
+        inside["_model"] = _WatchedModel(model, watch)
+    vars(inside["_service"])["_journal"] = _WatchedJournal(journal, watch)
+    return result
+
+
+def _inside(agent: Agent[Any, Any], watch: Watch, whose: str = "") -> Agent[Any, Any]:
+    """The same agent with all that it uses under watch, and the agents among its tools with all that they use."""
+    result = copy.copy(agent)
+    inside = vars(result)
     service = inside["_service"] = copy.copy(inside["_service"])
     settings = service.settings
     tools = {name: _watched_tool(tool, watch) for name, tool in settings.toolset.tools.items()}
     vars(service)["_settings"] = replace(settings, toolset=toolset_of(tools))
-    vars(service)["_journal"] = _WatchedJournal(journal, watch)
-    inside["_model"] = _WatchedModel(inside["_model"] if model is None else model, watch)
+    inside["_model"] = _WatchedModel(inside["_model"], watch, whose)
     inside["_memories"] = inside["_memories"].wrapped(partial(_WatchedMemory, watch=watch))
     return result
 
@@ -157,15 +167,16 @@ class _WatchedJournal:
 class _WatchedModel(ChatModel):
     """A model whose requests are noted, each with a digest of its messages."""
 
-    def __init__(self, inner: ChatModel, watch: Watch) -> None:
-        self._inner, self._watch, self._asked = inner, watch, 0
+    def __init__(self, inner: ChatModel, watch: Watch, whose: str = "") -> None:
+        self._inner, self._watch, self._whose, self._asked = inner, watch, whose, 0
         self.name, self.provider, self.defaults = inner.name, inner.provider, inner.defaults
 
     def _begin(self, request: ChatRequest) -> str:
         self._asked += 1
-        name = f"request {self._asked} to the model"
+        name = f"request {self._asked} to the model{self._whose}"
         self._watch.moment(f"before {name}")
-        self._watch.note("asked", name, key=hashlib.sha256(to_json(list(request.messages))).hexdigest()[:16])
+        kind = "asked inside" if self._whose else "asked"
+        self._watch.note(kind, name, key=hashlib.sha256(to_json(list(request.messages))).hexdigest()[:16])
         return name
 
     def generate(self, request: ChatRequest) -> ChatResponse:
@@ -280,7 +291,19 @@ class _WatchedMemory(_Around):
 # ---------------------------------------------------------------- tools
 
 
+def tools_of(agent: Agent[Any, Any]) -> dict[str, Tool]:
+    """The tools of an agent and of those among them that are agents, by name."""
+    found = dict(agent.service.settings.toolset.tools)
+    for tool in tuple(found.values()):
+        if isinstance(tool.nested, Nested):
+            found = {**tools_of(tool.nested.agent), **found}
+    return found
+
+
 def _watched_tool(tool: Tool, watch: Watch) -> Tool:
+    if isinstance(tool.nested, Nested):
+        inner = _inside(tool.nested.agent, watch, f" of {tool.name!r}")
+        return replace(tool, nested=Nested(inner))
     undo = None if tool.undo is None else cast(Any, _WatchedUndo(tool.undo, watch))
     return replace(tool, body=cast(Any, _WatchedBody(tool.body, watch, tool.name)), undo=undo)
 

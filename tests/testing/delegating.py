@@ -1,0 +1,60 @@
+"""Agents that have other agents among their tools, for crash tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from surehand import Agent, MessageWindow, ToolCall
+from surehand.testing import call, calls, say
+
+from .agents import booking, fail, pay
+from .office import FileStore, book, look, replies
+
+
+def ask(name: str = "travel") -> ToolCall:
+    return call(name, {"prompt": "go"})
+
+
+def _travel(*script: Any, tools: Any = (book, look, fail), **options: Any) -> Agent[Any, Any]:
+    return Agent(replies(*script), tools=tools, name="travel", description="Books things.", **options)
+
+
+def delegating(folder: Path, **options: Any) -> Agent[Any, Any]:
+    """Books something, has an agent book two things, and then again while it books something itself."""
+    inner = _travel(booking("b", "c"), calls(call("look", {"what": "d"})), say("Booked."))
+    script = replies(booking("a"), calls(ask()), calls(call("book", {"what": "e"}), ask(), ask()), say("Done."))
+    return Agent(script, tools=[book, inner], **options)
+
+
+def side_by_side(folder: Path) -> Agent[Any, Any]:
+    return delegating(folder, parallel=True)
+
+
+def eager(folder: Path) -> Agent[Any, Any]:
+    return delegating(folder, parallel=True, early_start="all")
+
+
+def in_vain(folder: Path) -> Agent[Any, Any]:
+    """The agent that it asks books something and gives up, which is undone; it goes on by itself."""
+    inner = _travel(booking("b"), calls(call("look", {"what": "d"}), call("fail")))
+    return Agent(replies(booking("a"), calls(ask()), booking("c"), say("Done.")), tools=[book, inner])
+
+
+def unlucky(folder: Path) -> Agent[Any, Any]:
+    """The agent that it asks has another one book something; then it fails, and all of that is undone."""
+    inner = Agent(
+        replies(booking("b"), calls(ask()), say("Booked.")),
+        tools=[book, _travel(booking("c"), say("Booked."))],
+        name="office",
+        description="Has things booked.",
+        memory=lambda id: MessageWindow(50, id=id, store=FileStore(folder)),
+    )
+    script = replies(calls(call("book", {"what": "a"}), ask("office")), calls(call("fail")))
+    return Agent(script, tools=[book, inner, fail], parallel=True)
+
+
+def paying(folder: Path) -> Agent[Any, Any]:
+    """The agent that it asks pays, and if the process dies then, somebody has to tell."""
+    inner = _travel(booking("a"), calls(call("pay", {"amount": 1})), say("Paid."), tools=(book, pay))
+    return Agent(replies(calls(ask()), say("Done.")), tools=[inner])
