@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from msgspec.structs import replace
 
-from surehand import Absent, Outcome, UndoOutcome, _giveup, _loop, _recorded
+from surehand import Absent, Outcome, UndoOutcome, _giveup, _loop, _recalling, _recorded
 from surehand._aperform import Awaiting
 from surehand._books import Run
 from surehand._effects import Drain, Offload, RunUndo
@@ -54,6 +54,12 @@ def test_no_call_is_lost_doubled_or_misreported_whatever_befalls_the_run(mode: s
 @pytest.mark.parametrize("mode", MODES)
 def test_with_a_journal_all_that_holds_and_the_run_is_told_again_as_it_was(mode: str) -> None:
     property_of(f"{mode}+journal")()
+
+
+@pytest.mark.parametrize("journal", ["", "+journal"])
+@pytest.mark.parametrize("mode", MODES)
+def test_all_that_holds_for_agents_that_ask_agents(mode: str, journal: str) -> None:
+    property_of(f"{mode}{journal}", focus="nested")()
 
 
 # ---------------------------------------------------------------- planted faults
@@ -158,6 +164,21 @@ def _ending_not_recorded(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(_giveup, "keep_run_end", keep_run_end)
 
 
+def _ledger_not_shared(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Ledger, "part", lambda self, prefix: Ledger(prefix))
+
+
+def _savepoint_ignored(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Ledger, "part", lambda self, prefix: self)  # so that an agent which gives up undoes all that is done
+
+
+def _agents_not_told_again(patch: pytest.MonkeyPatch) -> None:
+    async def tell_again(run: Run, call: Any, key: str) -> None:
+        return None
+
+    patch.setattr(_recalling, "tell_again", tell_again)
+
+
 MUTANTS = (
     (_undo_skipped, "", ("stream", "arun")),
     (_undo_doubled, "", ("run", "astream")),
@@ -171,6 +192,9 @@ MUTANTS = (
     (_not_given_up, "", ("stream", "astream")),
     (_end_misread, "failing", ("run+journal", "astream+journal")),
     (_ending_not_recorded, "failing", ("stream+journal", "arun+journal")),
+    (_ledger_not_shared, "nested", ("run", "astream")),
+    (_savepoint_ignored, "nested", ("stream", "arun")),
+    (_agents_not_told_again, "nested", ("run+journal", "astream+journal")),
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from msgspec.structs import replace
@@ -33,6 +34,11 @@ class Nested:
 
     def __init__(self, agent: Agent[Any, Any]) -> None:
         self.agent = agent
+
+    @property
+    def tools(self) -> Mapping[str, Tool]:
+        """Its own tools, by name."""
+        return self.agent.service.settings.toolset.tools
 
     def open(self, run: Run, key: str, prompt: str) -> tuple[Run, ChatModel]:
         """The run that call ``key`` of that run is, and the model that it asks."""

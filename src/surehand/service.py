@@ -12,10 +12,10 @@ from ._books import Settings
 from ._options import ServiceChoices, ServiceOptions, checked, settings_of
 from ._recovery import off_loop, opened
 from .durable._journal import Journal
-from .durable._unknowns import UnknownCall, resolve, unknown_calls
+from .durable._unknowns import UnknownCall, resolve, tool_called, unknown_calls
 from .errors import UserError
 from .events import Listeners
-from .tools._tool import Absent, Happened
+from .tools._tool import Absent, Happened, Tool
 
 __all__ = ["ToolService"]
 
@@ -101,6 +101,10 @@ class ToolService:
         ``key`` is one of ``unknowns()``. The run goes on with it when it is resumed or recovered next.
         """
         resolve(self.require_journal(), self._settings.toolset.tools, key, answer)
+
+    def tool_called(self, key: str) -> Tool | None:
+        """The tool behind a call in the journal, by its idempotency key; it may be one of an agent that was called."""
+        return tool_called(self.require_journal(), self._settings.toolset.tools, key)
 
     def close(self) -> None:
         """Release the journal, if it was given as a path."""

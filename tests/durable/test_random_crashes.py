@@ -12,6 +12,7 @@ from ..machine.scripts import MODES, Script, scripts
 CRASHES = st.builds(Crash, st.integers(1, 24), st.booleans())
 
 
+@pytest.mark.parametrize("focus", ["", "nested"])
 @pytest.mark.parametrize("mode", MODES)
 @settings(
     max_examples=60,
@@ -21,7 +22,7 @@ CRASHES = st.builds(Crash, st.integers(1, 24), st.booleans())
     suppress_health_check=(HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large),
 )
 @given(st.data())
-def test_a_run_that_dies_anywhere_comes_back_and_is_accounted_for(mode: str, data: st.DataObject) -> None:
-    script: Script = data.draw(scripts(mode))
+def test_a_run_that_dies_anywhere_comes_back_and_is_accounted_for(mode: str, focus: str, data: st.DataObject) -> None:
+    script: Script = data.draw(scripts(mode, focus))
     first, again = data.draw(CRASHES), data.draw(st.lists(CRASHES, max_size=2))
     survive(script, mode, first, again, forgets=data.draw(st.booleans()))

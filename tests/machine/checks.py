@@ -20,7 +20,7 @@ from surehand import (
 from surehand._records import OVER
 
 from .play import Broken, Exit, make_agent, make_memory, opening, play
-from .scripts import Script
+from .scripts import AGENTS, Script, numbered
 from .world import World
 
 ENTERED_NOT = (Outcome.NOT_RUN, Outcome.REJECTED, Outcome.DENIED)
@@ -54,6 +54,11 @@ def _must(condition: object, what: str, *found: object) -> None:
 
 def _number(execution: ToolExecution[Any]) -> int:
     return int("".join(filter(str.isdigit, execution.call.arguments)))
+
+
+def is_agent(ended: Exit, n: int) -> bool:
+    """Whether the call asks an agent: what that did is accounted for call by call."""
+    return ended.world.names[n] in AGENTS
 
 
 def is_safe(ended: Exit, n: int) -> bool:
@@ -121,6 +126,8 @@ def check_truth(ended: Exit) -> None:
     world = ended.world
     for execution in ended.report.executions:
         n = _number(execution)
+        if is_agent(ended, n):
+            continue
         happened, safe = bool(world.effects.get(n)), is_safe(ended, n)
         if execution.outcome is Outcome.DONE:
             _must(happened, "recorded as done, but it did not happen", execution)
@@ -152,7 +159,7 @@ def check_given_up(ended: Exit, script: Script) -> None:
 
 def check_order(ended: Exit, script: Script, mode: str) -> None:
     """Undo goes backwards: strictly where calls ran one after another, else from the last round to the first."""
-    if script.policy is not UndoPolicy.ON_GIVE_UP or script.withheld:
+    if script.policy is not UndoPolicy.ON_GIVE_UP or script.withheld or _has_given_up_inside(ended):
         return
     world = ended.world
     plain = {n for n, plan in world.plans.items() if plan.acts == ("ok",) and plan.waits == "no"}
@@ -161,14 +168,15 @@ def check_order(ended: Exit, script: Script, mode: str) -> None:
         expected = [n for n in reversed(world.completed) if n in set(tried)]
         _must(tried == expected, "undone in the wrong order", tried, world.completed)
         return
-    round_of: dict[int, int] = {}
-    n = 0
-    for number, round_ in enumerate(script.rounds):
-        for _ in round_:
-            n += 1
-            round_of[n] = number
+    round_of = {n: number for n, _, number in numbered(script.rounds)}
     order = [round_of[n] for n in tried]
     _must(order == sorted(order, reverse=True), "rounds undone in the wrong order", tried, order)
+
+
+def _has_given_up_inside(ended: Exit) -> bool:
+    """Whether an agent that was asked gave up: it undid what it did then, before the rest was undone, or was not."""
+    asked = [execution for execution in ended.report.executions if is_agent(ended, _number(execution))]
+    return any(execution.outcome is not Outcome.DONE for execution in asked)
 
 
 def check_error(ended: Exit) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from surehand import (
     Agent,
+    AssistantMessage,
     CancelToken,
     FinishReason,
     Limits,
@@ -26,7 +27,7 @@ from surehand import (
 from surehand.messages import ChatRequest, ChatResponse, StreamPiece, ToolCall
 from surehand.testing import ScriptedModel, call, calls, say
 
-from .scripts import Script
+from .scripts import AGENTS, Asked, Script, numbered
 from .world import World, make_tools
 
 
@@ -127,22 +128,48 @@ class _AwaitableMemory(_BlockingMemory):
 
 
 def _replies(script: Script, world: World) -> list[Any]:
+    numbers = {id(one): n for n, one, _ in numbered(script.rounds)}
+    for n, one, _ in numbered(script.rounds):
+        world.plans[n], world.names[n] = one.plan, one.name
     replies: list[Any] = []
-    n = 0
     for number, round_ in enumerate(script.rounds):
-        asked: list[ToolCall] = []
-        for one in round_:
-            n += 1
-            world.plans[n], world.names[n] = one.plan, one.name
-            name = "no_such_tool" if one.flaw == "unknown" else one.name
-            asked.append(call(name, f'{{"n": {n}' if one.flaw == "bad" else f'{{"n": {n}}}', id=f"c{n % 3}"))
         reason = FinishReason.LENGTH if script.cut_off == number else FinishReason.TOOL_EXECUTION
-        reply = calls(*asked, text="so", finish_reason=reason)
+        reply = calls(*[_call(one, numbers[id(one)]) for one in round_], text="so", finish_reason=reason)
         replies.append(_pieces(script, number, reply) if script.breaks_at or script.withheld else reply)
-    end: Any = say("that is all")
-    if script.end != "say":
-        end = world.made("error" if script.end == "error" else "interrupt", 0)
+    end = _ending(script.end, world)
     return [*replies, end, end]
+
+
+def _call(one: Asked, n: int) -> ToolCall:
+    if one.asks_agent:
+        return call(one.name, {"prompt": f"do {n}"}, id=f"c{n % 3}")
+    name = "no_such_tool" if one.flaw == "unknown" else one.name
+    return call(name, f'{{"n": {n}' if one.flaw == "bad" else f'{{"n": {n}}}', id=f"c{n % 3}")
+
+
+def _ending(end: str, world: World) -> Any:
+    if end == "say":
+        return say("that is all")
+    return world.made("error" if end == "error" else "interrupt", 0)
+
+
+class _InnerModel(_Model):
+    """The model of an agent that is asked: it knows by its conversation which call it is, and how far it is."""
+
+    def __init__(self, script: Script, world: World) -> None:
+        self._asked = {n: one for n, one, _ in numbered(script.rounds)}
+        self._numbers = {id(one): n for n, one in self._asked.items()}
+        super().__init__(world, [self._reply] * 1000)
+
+    def _reply(self, request: ChatRequest) -> ChatResponse:
+        one = self._asked[int(request.messages[0].text.removeprefix("do "))]
+        done = sum(isinstance(message, AssistantMessage) for message in request.messages)
+        if done < len(one.inner):
+            return calls(*[_call(inner, self._numbers[id(inner)]) for inner in one.inner[done]], text="so")
+        end = _ending(one.end, self._world)
+        if isinstance(end, BaseException):
+            raise end
+        return end
 
 
 def _pieces(script: Script, number: int, reply: ChatResponse) -> list[StreamPiece]:
@@ -175,19 +202,27 @@ def _hooks(script: Script, world: World) -> dict[str, Any]:
 
 def make_agent(script: Script, world: World, memory: Any, *, replied: int = 0, **options: Any) -> Agent:
     """The agent of the script; its model goes on after the first ``replied`` replies."""
-    denied = {n for n, one in enumerate((one for round_ in script.rounds for one in round_), 1) if one.flaw == "denied"}
+    denied = {n for n, one, _ in numbered(script.rounds) if one.flaw == "denied"}
+    replies = _replies(script, world)[replied:]
+    shared: dict[str, Any] = {
+        "parallel": script.parallel,
+        "undo": script.policy,
+        "early_start": script.early_start,
+        "authorise": lambda _, arguments: arguments.get("n") not in denied,
+        "drain_timeout": 0.05 if any(plan.waits == "stuck" for plan in world.plans.values()) else 20.0,
+        "undo_timeout": 20.0,
+    }
+    tools: list[Any] = list(make_tools(world))
+    for name in reversed(AGENTS):
+        inner = Agent(_InnerModel(script, world), tools=tools, name=name, description="Does things.", **shared)
+        tools = [*make_tools(world), inner]
     return Agent(
-        _Model(world, _replies(script, world)[replied:]),
-        tools=make_tools(world),
+        _Model(world, replies),
+        tools=tools,
         memory=memory,
-        parallel=script.parallel,
-        undo=script.policy,
-        early_start=script.early_start,  # type: ignore[arg-type]
         stream_buffer=script.buffer,
         limits=Limits(calls=script.calls),
-        authorise=lambda _, arguments: arguments["n"] not in denied,
-        drain_timeout=0.05 if any(plan.waits == "stuck" for plan in world.plans.values()) else 20.0,
-        undo_timeout=20.0,
+        **shared,
         **_hooks(script, world),
         **options,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hypothesis import strategies as st
@@ -19,15 +20,26 @@ NAMES = tuple(
 )
 TIMED = ("sync_never_undo_timed", "async_with_key_undo_timed", "sync_safe_undo_timed")
 ALONE = "async_never_undo_alone"
+AGENTS = ("agent", "inmost")  # each has the next one among its tools
 
 
 @dataclass(frozen=True)
 class Asked:
-    """One call of a reply; ``flaw`` is ``""``, ``unknown`` (no such tool), ``bad`` (arguments) or ``denied``."""
+    """One call of a reply; ``flaw`` is ``""``, ``unknown`` (no such tool), ``bad`` (arguments) or ``denied``.
+
+    ``inner``: the rounds of the agent that it asks, if it asks one; ``end`` is what comes after them.
+    """
 
     name: str
     plan: Plan
     flaw: str = ""
+    inner: tuple[tuple[Asked, ...], ...] = ()
+    end: str = "say"
+
+    @property
+    def asks_agent(self) -> bool:
+        """Whether it is a call of an agent."""
+        return self.name in AGENTS
 
 
 @dataclass(frozen=True)
@@ -54,6 +66,22 @@ class Script:
     leaves_at: int | None = None
     token_at: int | None = None
     hook_fails: tuple[int | None, int | None] = (None, None)
+
+
+def numbered(rounds: tuple[tuple[Asked, ...], ...]) -> Iterator[tuple[int, Asked, int]]:
+    """Every call of the script with its number and that of the round which it belongs to, agents' own included."""
+    n = 0
+    for number, round_ in enumerate(rounds):
+        for one in _with_inner(round_):
+            n += 1
+            yield n, one, number
+
+
+def _with_inner(round_: tuple[Asked, ...]) -> Iterator[Asked]:
+    for one in round_:
+        yield one
+        for inner in one.inner:
+            yield from _with_inner(inner)
 
 
 ACTS = ("error", "exit", "leave", "cancel", "interrupt", "stop")
@@ -98,12 +126,24 @@ def asked_calls(draw: st.DrawFn, may_be_stuck: bool, late: int, fails: int) -> A
 
 
 @st.composite
+def asked_agents(draw: st.DrawFn, depth: int, fails: int) -> Asked:
+    """A call of an agent, which makes calls of its own."""
+    calls = asked_calls(False, 4, fails)
+    if depth + 1 < len(AGENTS):
+        calls = st.one_of(calls, calls, asked_agents(depth + 1, fails))
+    inner = draw(st.lists(st.lists(calls, min_size=1, max_size=3).map(tuple), min_size=1, max_size=2).map(tuple))
+    return Asked(AGENTS[depth], Plan(), inner=inner, end="error" if _happens(draw, 20) else "say")
+
+
+@st.composite
 def scripts(draw: st.DrawFn, mode: str, focus: str = "") -> Script:
-    """A run for this mode; ``focus`` makes more of them ``cancelled`` (side by side), ``failing`` or ``late``."""
+    """A run for this mode; ``focus``: more ``cancelled`` (side by side), ``failing``, ``late`` or ``nested`` ones."""
     is_async, streams = mode in ("arun", "astream"), mode in ("stream", "astream")
-    reply = st.lists(
-        asked_calls(is_async, 40 if focus == "late" else 4, 40 if focus == "failing" else 8), min_size=1, max_size=4
-    ).map(tuple)
+    fails = 40 if focus == "failing" else 8
+    asked = asked_calls(is_async, 40 if focus == "late" else 4, fails)
+    if focus == "nested":
+        asked = st.one_of(asked, asked_agents(0, fails))
+    reply = st.lists(asked, min_size=1, max_size=4).map(tuple)
     rounds = draw(st.lists(reply, min_size=1, max_size=3).map(tuple))
     ending = draw(st.sampled_from(("none", "none", "token", "cuts" if is_async else "none", "leave")))
     if focus == "cancelled":

@@ -11,7 +11,7 @@ from .._codec import from_json
 from ..agent import Agent
 from ..durable._unknowns import unknown_calls
 from ..errors import UserError
-from ..tools._tool import Absent, Happened, Tool
+from ..tools._tool import Absent, Happened
 from ._agents import AgentName, agent_of
 from ._files import JournalFile, opened
 from ._text import call_line, columns, one_line
@@ -50,13 +50,11 @@ def resolve(
 
 def _value(agent: Agent[Any, Any], key: str, text: str) -> Any:
     """What the tool would have returned, of the type that it returns."""
-    names = [unknown.call.name for unknown in agent.unknowns() if unknown.key == key]
-    tools = agent.service.settings.toolset.tools
-    tool: Tool | None = tools.get(names[0]) if names else None
+    tool = agent.service.tool_called(key)
     try:
         return from_json(text.encode(), object) if tool is None else tool.body.values.load(text.encode())
     except Exception as error:
-        what = "JSON" if tool is None else f"what {names[0]!r} returns, as JSON"
+        what = "JSON" if tool is None else f"what {tool.name!r} returns, as JSON"
         quoted = """; text is written with its quotes: --happened '"…"'""" if _is_bare(text) else ""
         raise UserError(f"--happened {text!r} is not {what}: {_why(error)}{quoted}") from error
 

@@ -16,7 +16,7 @@ from ..tools._tool import Absent, Happened, Tool
 from ._journal import Journal, RunRow
 from ._opening import NOBODY, is_free
 
-__all__ = ["UnknownCall", "resolve", "unknown_calls"]
+__all__ = ["UnknownCall", "resolve", "tool_called", "unknown_calls"]
 
 
 class UnknownCall(Struct, frozen=True):
@@ -68,7 +68,7 @@ def resolve(journal: Journal, tools: Mapping[str, Tool], key: str, answer: Happe
         raise UserError(f"resolve({key!r}): that call is not unknown; agent.unknowns() tells which are{first}")
     if row.state not in (State.SUCCEEDED, State.UNDONE, State.STUCK) and not is_free(journal, row):
         raise RunInProgress(f"resolve({key!r}): run {run_id!r} is at work; tell once it has ended or waits")
-    told = Answered(isinstance(answer, Happened), _stored(tools, about, key, answer))
+    told = Answered(isinstance(answer, Happened), _stored(_tool_behind(tools, known, step), about, key, answer))
     try:
         claim = journal.claim(run_id, NOBODY, epoch=row.epoch)  # nobody's: whoever recovers runs goes on with it
         if step not in _recorded(journal, row).unknown():  # from here on nobody else can tell, or go on with it
@@ -85,10 +85,27 @@ def _recorded(journal: Journal, row: RunRow) -> Recorded:
     return recorded(journal.records(row.run_id), row.state)
 
 
-def _stored(tools: Mapping[str, Tool], about: CallEnd | Intent, key: str, answer: Happened[Any] | Absent) -> str | None:
+def tool_called(journal: Journal, tools: Mapping[str, Tool], key: str) -> Tool | None:
+    """The tool of the call with that idempotency key, if it is in the journal and there is one of that name now."""
+    run_id, _, step = key.rpartition(":")
+    row = journal.row(run_id)
+    return None if row is None else _tool_behind(tools, _recorded(journal, row), step)
+
+
+def _tool_behind(tools: Mapping[str, Tool], known: Recorded, step: str) -> Tool | None:
+    """The same by the call's step: of an agent's own tools, if the call is one that an agent has made."""
+    outer = step.rpartition("/")[0]
+    if outer:
+        agent = _tool_behind(tools, known, outer)
+        tools = {} if agent is None or agent.nested is None else agent.nested.tools
+    own = known.part(outer) if outer else known
+    about = own.intents.get(step) or own.ends.get(step)
+    return None if about is None else tools.get(about.call.name)
+
+
+def _stored(tool: Tool | None, about: CallEnd | Intent, key: str, answer: Happened[Any] | Absent) -> str | None:
     if isinstance(answer, Absent):
         return None
-    tool = tools.get(about.call.name)
     if tool is None:
         require_json(answer.value)
         return to_json(answer.value).decode()

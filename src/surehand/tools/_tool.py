@@ -346,6 +346,11 @@ class CanBeTool(Protocol):
 class NestedAgent(Protocol):
     """An agent that is called as a tool: its run is part of the run that calls it (design 3)."""
 
+    @property
+    def tools(self) -> Mapping[str, Tool]:
+        """Its own tools, by name."""
+        ...
+
     def open(self, run: Any, key: str, prompt: str, /) -> tuple[Any, Any]:
         """The run that call ``key`` of that run is, not begun yet, and the model that it asks."""
         ...
