@@ -163,7 +163,7 @@ class Round(Struct, eq=False):
     @property
     def pending(self) -> list[int]:
         """Slots that have not started, in request order."""
-        return [slot for slot in self.order if slot not in self.started]
+        return [slot for slot in self.order if slot not in self.started] if self.started else list(self.order)
 
     @property
     def orphans(self) -> list[int]:
