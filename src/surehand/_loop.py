@@ -46,31 +46,32 @@ async def run_loop(run: Run) -> Answer:
     try:
         if run.opening is not None:
             await _open(run, run.opening)
-        return await _run(run)
+        try:
+            return await _rounds(run)
+        except BaseException as raised:
+            await _end_without_answer(run, raised)
     except BaseException:
         run.release()
         raise
 
 
-async def _run(run: Run) -> Answer:
-    try:
-        return await _rounds(run)
-    except BaseException as raised:
-        failure = _cause(run, raised)
-        while run.follows and isinstance(failure, RunGivenUp):
-            await look_again(run)  # whoever is at work on it undoes what it did, and then its report is told
-        if run.follows:
-            raise failure  # noqa: B904  (whoever is at work on it goes on)
-        if _is_half_told(run, failure):
-            halt(run, failure)  # what it did is not all in the books yet: so it cannot be undone now
-        if run.halted is None and not isinstance(failure, Suspended):
-            await Shielded(give_up(run, failure))
-        if run.halted is not None or isinstance(failure, Suspended):
-            await Shielded(leave(run))
-            _raise_stop(run, failure)
-        if run.interrupt is not None and run.interrupt is not failure:
-            raise run.interrupt from failure
-        raise failure  # noqa: B904  (it keeps the causes that it has)
+async def _end_without_answer(run: Run, raised: BaseException) -> NoReturn:
+    """Deal with what was done, then raise what ended the run."""
+    failure = _cause(run, raised)
+    while run.follows and isinstance(failure, RunGivenUp):
+        await look_again(run)  # whoever is at work on it undoes what it did, and then its report is told
+    if run.follows:
+        raise failure  # whoever is at work on it goes on
+    if _is_half_told(run, failure):
+        halt(run, failure)  # what it did is not all in the books yet: so it cannot be undone now
+    if run.halted is None and not isinstance(failure, Suspended):
+        await Shielded(give_up(run, failure))
+    if run.halted is not None or isinstance(failure, Suspended):
+        await Shielded(leave(run))
+        _raise_stop(run, failure)
+    if run.interrupt is not None and run.interrupt is not failure:
+        raise run.interrupt from failure
+    raise failure
 
 
 async def _open(run: Run, opening: Callable[[Run], None]) -> None:
