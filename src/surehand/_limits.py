@@ -75,15 +75,12 @@ def _check_pool(run: Run, limits: Limits, asked: int) -> None:
 def check_going_on(run: Run) -> None:
     """Raise if the run was cancelled or has taken too long."""
     run.check_cancelled()
-    _check_time(run)
-
-
-def _check_time(run: Run) -> None:
-    seconds = run.settings.limits.seconds
-    if seconds is not None and run.now() - run.started_at > seconds:
-        raise TimeLimitError(f"the run took longer than Limits(seconds={seconds!r}) allows")
-    if run.parent is not None:
-        _check_time(run.parent)
+    each: Run | None = run
+    while each is not None:
+        seconds = each.settings.limits.seconds
+        if seconds is not None and each.now() - each.started_at > seconds:
+            raise TimeLimitError(f"the run took longer than Limits(seconds={seconds!r}) allows")
+        each = each.parent
 
 
 def may_start_early(run: Run, round_: Round) -> bool:

@@ -160,7 +160,7 @@ class Blocking(Performer):
         try:
             if tool.timeout is not None:
                 return self._run_timed(effect, tool.timeout)
-            return settled(called(effect))
+            return settled(tool.body.call(effect.arguments, effect.context))
         except (StopIteration, GeneratorExit) as error:
             raise unraisable(tool.name, error) from error
 
