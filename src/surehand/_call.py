@@ -105,7 +105,7 @@ async def _before(run: Run, context: ToolContext[Any], key: str) -> tuple[Ended 
     """Ask the hooks in turn; gives an end that they decide on, and the context of the call that is to be run."""
     for hook in run.hooks.before:
         answer = hook(context)
-        if is_awaitable(answer):
+        if answer is not None and is_awaitable(answer):
             answer = await Await(answer)
         if answer is None:
             continue
@@ -126,7 +126,7 @@ async def _after(run: Run, round_: Round, slot: int, execution: ToolExecution[An
     for hook in run.hooks.after:
         try:
             answer = hook(execution, context)
-            if is_awaitable(answer):
+            if answer is not None and is_awaitable(answer):
                 await Await(answer)
         except BaseException as raised:
             failure = unwrapped(raised)
