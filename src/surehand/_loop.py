@@ -40,6 +40,8 @@ from .tools._tool import ToolExecution
 
 __all__ = ["abandon", "run_loop"]
 
+_LENGTH = FinishReason.LENGTH  # looked up once: in Python 3.11 that costs more than a call
+
 
 async def run_loop(run: Run) -> Answer:
     """The whole run. On any way out but an answer, what was done is dealt with before the failure surfaces."""
@@ -141,7 +143,7 @@ async def _rounds(run: Run) -> Answer:
             if _is_empty_reply(run, response):
                 continue
             return await _finish(run, response)
-        if response.finish_reason is FinishReason.LENGTH:
+        if response.finish_reason is _LENGTH:
             await _answer_cut_off(run, round_)
             continue
         if run.replays:
