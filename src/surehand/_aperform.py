@@ -56,6 +56,7 @@ class Awaiting(Performer):
         if within is not None:
             self.outbox = within.outbox  # the events of a run that is part of another go where that one's go
         self.may_interrupt = False
+        self.turn = 0  # for the supervisor to raise
         self._tasks: set[asyncio.Task[None]] = set()
         self._settled: asyncio.Future[None] | None = None
         self._execute: Callable[[int], Core[None]] | None = None

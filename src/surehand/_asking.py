@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -16,7 +18,7 @@ from ._limits import check_going_on, may_start_early, spend_reply
 from ._recalling import look_again, recall_reply, reclaim
 from .errors import UserError
 from .events import ArgumentRepaired, RequestIssued, ResponseReceived
-from .messages import AssistantMessage, ChatRequest, ChatResponse, ToolCall
+from .messages import AssistantMessage, ChatRequest, ChatResponse, Message, ToolCall
 from .tools._tool import Repair
 
 __all__ = ["ask"]
@@ -46,7 +48,12 @@ async def _asked(run: Run, number: int) -> ChatResponse:
     if run.log is not None:
         run.round = round_
         await reclaim(run, round_)
-    request = await _request(run)
+    if run.is_behind:
+        await catch_up(run)
+    messages = (*run.history, *run.messages) if run.memory is None else await UseMemory(run.memory, "messages")
+    request = _request(run, messages)
+    if run.settings.transform_request is not None:
+        request = await _transformed(run, run.settings.transform_request, request)
     check_going_on(run)
     run.requests_made, run.round = number, round_
     if run.listening:
@@ -67,22 +74,20 @@ async def _asked(run: Run, number: int) -> ChatResponse:
     return response
 
 
-async def _request(run: Run) -> ChatRequest:
-    if run.is_behind:
-        await catch_up(run)
-    messages = (*run.history, *run.messages) if run.memory is None else await UseMemory(run.memory, "messages")
+def _request(run: Run, messages: Sequence[Message]) -> ChatRequest:
     if not messages:
         raise UserError(f"memory={run.memory!r} gave {messages!r} as its messages; expected what was added, or a part")
-    request = ChatRequest(tuple(messages), run.request_parameters)
-    if run.settings.transform_request is not None:
-        # The transformed request is sent and forgotten, so that edits do not pile up (spec 7.7.2).
-        request = run.settings.transform_request(request, run.memory_id)
-        if is_awaitable(request):
-            request = await Await(request)
-        if not isinstance(request, ChatRequest):  # pyright: ignore[reportUnnecessaryIsInstance]
-            function = run.settings.transform_request
-            raise UserError(f"transform_request={function!r} returned {request!r}; expected the ChatRequest to be sent")
-    return request
+    return ChatRequest(tuple(messages), run.request_parameters)
+
+
+async def _transformed(run: Run, transform: Callable[..., Any], request: ChatRequest) -> ChatRequest:
+    """The request to be sent; it is forgotten then, so that edits do not pile up (spec 7.7.2)."""
+    answer = transform(request, run.memory_id)
+    if is_awaitable(answer):
+        answer = await Await(answer)
+    if not isinstance(answer, ChatRequest):
+        raise UserError(f"transform_request={transform!r} returned {answer!r}; expected the ChatRequest to be sent")
+    return answer
 
 
 def _starts_none(index: int, call: ToolCall) -> None:

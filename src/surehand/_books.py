@@ -163,7 +163,7 @@ class Round(Struct, eq=False):
     @property
     def pending(self) -> list[int]:
         """Slots that have not started, in request order."""
-        return [slot for slot in self.order if slot not in self.started]
+        return [slot for slot in self.order if slot not in self.started] if self.started else list(self.order)
 
     @property
     def orphans(self) -> list[int]:
@@ -254,11 +254,13 @@ class Run(Struct, eq=False, kw_only=True):
             self.log.release()
 
     def spend(self, *, calls: int = 0, usage: Usage | None = None) -> None:
-        """Note what this run, or one that is part of it, has spent. Thread-safe."""
+        """Note what this run, or one that is part of it, has spent; so has each run above it. Thread-safe."""
         with self._lock:
             self.calls_made += calls
             if usage is not None:
                 self.usage = usage if self.usage is None else self.usage + usage
+        if self.parent is not None:
+            self.parent.spend(calls=calls, usage=usage)
 
     def check_cancelled(self) -> None:
         """A checkpoint (spec 12.2): raises ``RunCancelled`` once the token is cancelled.

@@ -23,6 +23,9 @@ from .tools._tool import Outcome, ToolContext, ToolExecution, ToolResult
 
 __all__ = ["encode_rest", "enter", "execute"]
 
+# Looked up once: in Python 3.11 that costs more than a call, and every call of every tool comes by.
+_DONE, _UNKNOWN = Outcome.DONE, Outcome.UNKNOWN
+
 
 async def execute(run: Run, round_: Round, slot: int) -> None:
     """Run one call of the round and enter what became of it in the books. Never raises."""
@@ -78,9 +81,9 @@ def enter(run: Run, execution: ToolExecution[Any], ended: Ended) -> tuple[ToolEx
     tool, arguments = ended.tool, ended.arguments or {}
     if tool is None:
         return execution, late, None
-    if execution.outcome is Outcome.UNKNOWN and tool.repeat != "safe":
+    if execution.outcome is _UNKNOWN and tool.repeat != "safe":
         run.unknown_calls[(tool.name, canonical(arguments))] = execution.key
-    if tool.undo is None or not (execution.outcome is Outcome.DONE or ended.may_undo):
+    if tool.undo is None or not (execution.outcome is _DONE or ended.may_undo):
         return execution, late, None
     # The undo is given the key under which the service knows the effect.
     entry = Entry(tool, execution, arguments, run.context(execution.call, ended.same_as or execution.key), run)
@@ -105,7 +108,7 @@ async def _before(run: Run, context: ToolContext[Any], key: str) -> tuple[Ended 
     """Ask the hooks in turn; gives an end that they decide on, and the context of the call that is to be run."""
     for hook in run.hooks.before:
         answer = hook(context)
-        if is_awaitable(answer):
+        if answer is not None and is_awaitable(answer):
             answer = await Await(answer)
         if answer is None:
             continue
@@ -126,7 +129,7 @@ async def _after(run: Run, round_: Round, slot: int, execution: ToolExecution[An
     for hook in run.hooks.after:
         try:
             answer = hook(execution, context)
-            if is_awaitable(answer):
+            if answer is not None and is_awaitable(answer):
                 await Await(answer)
         except BaseException as raised:
             failure = unwrapped(raised)

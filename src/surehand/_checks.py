@@ -14,6 +14,7 @@ from .messages import AssistantMessage, ChatResponse, ToolCall, Usage
 
 __all__ = [
     "MOST_WRAPPERS",
+    "WHOLE",
     "call_of",
     "checked_call",
     "checked_response",
@@ -32,6 +33,9 @@ __all__ = [
 _METHODS = (types.MethodType, staticmethod, classmethod)
 # More than anybody writes: the end for what wraps itself.
 MOST_WRAPPERS = 100
+# What most functions return: to see that it is neither awaitable nor a generator must cost nothing, and a look for an
+# attribute that a class has not makes an exception inside.
+WHOLE = frozenset((str, int, float, bool, type(None), dict, list, tuple))
 
 
 def misfit(function: Any, *arguments: str, may_be_async: bool = True) -> str | None:
@@ -91,7 +95,8 @@ def call_of(instance: object) -> Any:
 
 def is_awaitable(value: object) -> bool:
     """Whether it can be awaited, by its type alone: a proxy may raise whatever attribute of it is looked at."""
-    return hasattr(type(value), "__await__")
+    kind = type(value)
+    return kind not in WHOLE and hasattr(kind, "__await__")
 
 
 def is_async_callable(function: Any) -> bool:

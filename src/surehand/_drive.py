@@ -51,6 +51,11 @@ class AsyncIO(Protocol):
         """Whether somebody takes the events."""
         ...
 
+    @property
+    def turn(self) -> int:
+        """The number of the driver whose turn it is with the run's core: a later one takes it from the one before."""
+        ...
+
     async def make_room(self) -> None:
         """Waits while the consumer is too far behind."""
         ...
@@ -106,9 +111,12 @@ async def adrive(
     io: AsyncIO,
     *,
     thrown: BaseException | None = None,
-    superseded: Callable[[], bool] | None = None,
+    turn: int | None = None,
 ) -> T:
-    """Run the core to its end; gives what the core returns. ``thrown`` is raised at the effect where it waits."""
+    """Run the core to its end; gives what the core returns. ``thrown`` is raised at the effect where it waits.
+
+    With a ``turn``, raises ``Superseded`` once it is another driver's.
+    """
     send, performers, streams = core.send, io.performers, io.streams
     value: Any = None
     error = thrown
@@ -126,7 +134,7 @@ async def adrive(
             error = None
         except BaseException as raised:
             error = Thrown(raised, begun=begun) if isinstance(raised, GeneratorExit) or not begun else raised
-        if superseded is not None and superseded():
+        if turn is not None and turn != io.turn:
             if isinstance(effect, RunBody):  # the call has been answered as unknown: now it is known
                 await adrive(effect.late(value if error is None else None, error), io)
             raise Superseded

@@ -39,15 +39,14 @@ def lineage(run: Run) -> Sequence[Run]:
 
 def spend_reply(run: Run, response: ChatResponse) -> None:
     """A reply has been paid for."""
-    for each in lineage(run):
-        each.spend(usage=response.usage)
+    if response.usage is not None:
+        run.spend(usage=response.usage)
 
 
 def spend_calls(run: Run, count: int) -> None:
     """A round of so many calls begins."""
     run.rounds_made += 1
-    for each in lineage(run):
-        each.spend(calls=count)
+    run.spend(calls=count)
 
 
 def check_before_tools(run: Run, round_: Round) -> None:
@@ -56,8 +55,7 @@ def check_before_tools(run: Run, round_: Round) -> None:
     round_.why_not_run = "a limit of the run was reached"
     if limits.rounds is not None and run.rounds_made >= limits.rounds:
         raise RoundLimitError(f"the model asked for tools after {limits.rounds} rounds, which Limits(rounds=…) forbids")
-    for each in lineage(run):
-        _check_pool(each, each.settings.limits, asked)
+    _check_pool(run, limits, asked)
     round_.why_not_run = "the round ended before"
     check_going_on(run)
 
@@ -70,21 +68,25 @@ def _check_pool(run: Run, limits: Limits, asked: int) -> None:
         raise TokenLimitError(
             f"the run used {_tokens_used(run)} tokens; Limits(tokens={limits.tokens}) forbids going on"
         )
+    if run.parent is not None:
+        _check_pool(run.parent, run.parent.settings.limits, asked)
 
 
 def check_going_on(run: Run) -> None:
     """Raise if the run was cancelled or has taken too long."""
     run.check_cancelled()
-    for each in lineage(run):
+    each: Run | None = run
+    while each is not None:
         seconds = each.settings.limits.seconds
         if seconds is not None and each.now() - each.started_at > seconds:
             raise TimeLimitError(f"the run took longer than Limits(seconds={seconds!r}) allows")
+        each = each.parent
 
 
 def may_start_early(run: Run, round_: Round) -> bool:
     """Whether the limits leave room for one more call of a reply that is still going on."""
     rounds = run.settings.limits.rounds
-    return (rounds is None or run.rounds_made < rounds) and all(_has_room(each, round_) for each in lineage(run))
+    return (rounds is None or run.rounds_made < rounds) and _has_room(run, round_)
 
 
 def _has_room(run: Run, round_: Round) -> bool:
@@ -93,6 +95,7 @@ def _has_room(run: Run, round_: Round) -> bool:
         (limits.calls is None or run.calls_made + len(round_.calls) < limits.calls)
         and (limits.seconds is None or run.now() - run.started_at <= limits.seconds)
         and (limits.tokens is None or _tokens_used(run) <= limits.tokens)
+        and (run.parent is None or _has_room(run.parent, round_))
     )
 
 

@@ -40,37 +40,40 @@ from .tools._tool import ToolExecution
 
 __all__ = ["abandon", "run_loop"]
 
+_LENGTH = FinishReason.LENGTH  # looked up once: in Python 3.11 that costs more than a call
+
 
 async def run_loop(run: Run) -> Answer:
     """The whole run. On any way out but an answer, what was done is dealt with before the failure surfaces."""
     try:
         if run.opening is not None:
             await _open(run, run.opening)
-        return await _run(run)
+        try:
+            return await _rounds(run)
+        except BaseException as raised:
+            await _end_without_answer(run, raised)
     except BaseException:
         run.release()
         raise
 
 
-async def _run(run: Run) -> Answer:
-    try:
-        return await _rounds(run)
-    except BaseException as raised:
-        failure = _cause(run, raised)
-        while run.follows and isinstance(failure, RunGivenUp):
-            await look_again(run)  # whoever is at work on it undoes what it did, and then its report is told
-        if run.follows:
-            raise failure  # noqa: B904  (whoever is at work on it goes on)
-        if _is_half_told(run, failure):
-            halt(run, failure)  # what it did is not all in the books yet: so it cannot be undone now
-        if run.halted is None and not isinstance(failure, Suspended):
-            await Shielded(give_up(run, failure))
-        if run.halted is not None or isinstance(failure, Suspended):
-            await Shielded(leave(run))
-            _raise_stop(run, failure)
-        if run.interrupt is not None and run.interrupt is not failure:
-            raise run.interrupt from failure
-        raise failure  # noqa: B904  (it keeps the causes that it has)
+async def _end_without_answer(run: Run, raised: BaseException) -> NoReturn:
+    """Deal with what was done, then raise what ended the run."""
+    failure = _cause(run, raised)
+    while run.follows and isinstance(failure, RunGivenUp):
+        await look_again(run)  # whoever is at work on it undoes what it did, and then its report is told
+    if run.follows:
+        raise failure  # whoever is at work on it goes on
+    if _is_half_told(run, failure):
+        halt(run, failure)  # what it did is not all in the books yet: so it cannot be undone now
+    if run.halted is None and not isinstance(failure, Suspended):
+        await Shielded(give_up(run, failure))
+    if run.halted is not None or isinstance(failure, Suspended):
+        await Shielded(leave(run))
+        _raise_stop(run, failure)
+    if run.interrupt is not None and run.interrupt is not failure:
+        raise run.interrupt from failure
+    raise failure
 
 
 async def _open(run: Run, opening: Callable[[Run], None]) -> None:
@@ -140,7 +143,7 @@ async def _rounds(run: Run) -> Answer:
             if _is_empty_reply(run, response):
                 continue
             return await _finish(run, response)
-        if response.finish_reason is FinishReason.LENGTH:
+        if response.finish_reason is _LENGTH:
             await _answer_cut_off(run, round_)
             continue
         if run.replays:

@@ -10,6 +10,7 @@ from contextlib import closing, nullcontext, suppress
 from typing import Any, ClassVar
 
 from ._books import Run
+from ._checks import is_awaitable
 from ._colour import outcome_of, pool, portal
 from ._drive import drive, exhaust
 from ._effects import (
@@ -160,7 +161,7 @@ class Blocking(Performer):
         try:
             if tool.timeout is not None:
                 return self._run_timed(effect, tool.timeout)
-            return settled(called(effect))
+            return settled(tool.body.call(effect.arguments, effect.context))
         except (StopIteration, GeneratorExit) as error:
             raise unraisable(tool.name, error) from error
 
@@ -308,8 +309,7 @@ def awaited(awaitable: Any) -> Any:
 
 def settled(value: object) -> Any:
     """The value, or the result of the awaitable that it is, from blocking code."""
-    # `is_awaitable`, written out: every call of every tool comes through here.
-    return awaited(value) if hasattr(type(value), "__await__") else value
+    return awaited(value) if is_awaitable(value) else value
 
 
 def called(effect: RunBody) -> Any:

@@ -35,18 +35,17 @@ class Supervisor(Generic[T]):
         self._loop = asyncio.get_running_loop()
         self._waiter: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._takeovers = 0
         self.ended = False
         self.value: T | None = None
         self.error: BaseException | None = None
         # Never through the loop's task factory: an eager one would run the core before anyone holds its task.
-        self._task = io.main = asyncio.Task(self._advance(core, 0, None), loop=self._loop)
+        self._task = io.main = asyncio.Task(self._advance(core, io.turn, None), loop=self._loop)
         if run.token.has_parent:  # without one, whoever cancels the run comes through here
             run.token.on_cancel(self._cancel_from_anywhere)
 
     async def _advance(self, core: Core[T], turn: int, thrown: BaseException | None) -> None:
         try:
-            self.value = await adrive(core, self._io, thrown=thrown, superseded=lambda: turn != self._takeovers)
+            self.value = await adrive(core, self._io, thrown=thrown, turn=turn)
         except Superseded:
             return
         except BaseException as error:
@@ -91,9 +90,9 @@ class Supervisor(Generic[T]):
             return
         _stuck_tasks.add(self._task)
         self._task.add_done_callback(_stuck_tasks.discard)
-        self._takeovers += 1
+        self._io.turn += 1
         stopped = Interrupted(f"run {self._run.run_id!r} was cancelled while this was still running")
-        self._task = self._io.main = self._loop.create_task(self._advance(self._core, self._takeovers, stopped))
+        self._task = self._io.main = self._loop.create_task(self._advance(self._core, self._io.turn, stopped))
 
     # ------------------------------------------------------------ waiting
 
@@ -126,7 +125,7 @@ class Supervisor(Generic[T]):
     async def _abandon(self, cancelled: asyncio.CancelledError) -> None:
         self._run.token.cancel()
         self.ended = False
-        self._takeovers += 1
+        self._io.turn += 1
         self._task = self._loop.create_task(self._advance_abandon(cancelled))
         await self.settle()
 

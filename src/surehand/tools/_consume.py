@@ -11,16 +11,14 @@ from io import IOBase
 from types import CoroutineType, GeneratorType
 from typing import Any, TypeAlias, cast
 
-from .._checks import is_awaitable
+from .._checks import WHOLE, is_awaitable
 from ..errors import ToolExecutionError
 
-__all__ = ["WHOLE", "Report", "consumed", "consumed_later"]
+__all__ = ["Report", "consumed", "consumed_later"]
 
 Report: TypeAlias = Callable[[Any], object] | None
 """Takes what is reported; ``False`` says that nobody waits for the call any more, so its generator is to be closed."""
 
-# What most bodies return: to see that it is no generator must cost nothing.
-WHOLE = frozenset((str, int, float, bool, type(None), dict, list, tuple))
 _NOTHING: Any = object()
 
 

@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from inspect import isasyncgenfunction
 from typing import Any
 
-from .._checks import is_async_callable, is_generator, is_partial, plain_callable
+from .._checks import WHOLE, is_async_callable, is_generator, is_partial, plain_callable
 from ..errors import UserError
 from ..messages import ToolSpec
-from ._consume import WHOLE, consumed
+from ._consume import consumed
 from ._copies import is_fixed
 from ._declare import default_name
 from ._decode import Decoder, make_decoder

@@ -151,7 +151,7 @@ class ToolResult(Struct, frozen=True):
 
     def to_message(self, call: ToolCall) -> ToolMessage:
         """The message that carries this result back to the model (spec 5.4)."""
-        return ToolMessage(call.id, call.name, self.contents, self.is_error, self.attributes)
+        return ToolMessage(call.id, call.name, self.given or self.contents, self.is_error, self.attributes)
 
 
 class UndoOutcome(Struct, frozen=True):
