@@ -79,6 +79,10 @@ class Recorded(Struct, frozen=True, eq=False):
         """Keys of the calls of that reply that have ended, in the order in which they did."""
         return list(self.ended.get(number, ()))
 
+    def waits(self, key: str) -> bool:
+        """Whether the run waits for somebody's word on that call, its own or one of an agent that it called."""
+        return any(key in each.waiting for each in (self, *self.parts.values()))
+
     def unknown(self) -> dict[str, CallEnd | Intent]:
         """Calls of which nobody can tell whether they happened: in doubt, or begun in a run that does not go on.
 

@@ -37,7 +37,7 @@ def unknown_calls(journal: Journal) -> list[UnknownCall]:
     """All of them, oldest run first."""
     doubtful = {*journal.having(IN_DOUBT), *(row.run_id for row in journal.rows({State.UNDONE, State.STUCK}))}
     return [
-        UnknownCall(f"{row.run_id}:{step}", row.run_id, about.call, row.state, step in known.waiting)
+        UnknownCall(f"{row.run_id}:{step}", row.run_id, about.call, row.state, known.waits(step))
         for row in journal.rows()
         if row.run_id in doubtful
         for known in [_recorded(journal, row)]
