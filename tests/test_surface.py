@@ -44,6 +44,7 @@ LAYERS = (
         "_pieces",
         "_patience",
         "_perform",
+        "_using",
         "_aperform",
         "_supervise",
         "models._base",

@@ -14,6 +14,7 @@ from ._checks import is_async_callable, is_awaitable
 from ._colour import contained, from_thread, outcome_of, pool
 from ._drive import adrive, drive, exhaust
 from ._effects import (
+    Ask,
     Await,
     CallModel,
     Core,
@@ -29,7 +30,7 @@ from ._effects import (
     Shielded,
     StreamBody,
     Thrown,
-    UseMemory,
+    Use,
 )
 from ._job import Interrupted
 from ._loop import run_loop
@@ -38,6 +39,7 @@ from ._patience import insist_async, outlast, seen_through, uncancel
 from ._perform import Blocking, called, unraisable
 from ._pieces import Model, Performer, broken_stream, unfit_stream
 from ._schedule import Schedule
+from ._using import used
 from .errors import AsyncNotSupportedError, RunCancelled, ToolTimeout
 from .messages import ChatResponse, ResponseDone
 
@@ -338,20 +340,11 @@ class Awaiting(Performer):
         value = await from_thread(pool().submit(effect.function, *effect.args))
         return await value if is_awaitable(value) else value
 
-    async def _use_memory(self, effect: UseMemory) -> Any:
-        memory, operation = effect.memory, effect.operation
-        awaitable_form = getattr(memory, f"a{operation}", None)
-        if awaitable_form is not None:
-            return await awaitable_form(*effect.args)
-        if getattr(memory, "inline", False):
-            return getattr(memory, operation)(*effect.args)
-        if getattr(memory, "offload", True) is False:
-            raise AsyncNotSupportedError(
-                f"memory {type(memory).__name__} is bound to its thread (offload = False) and has no a{operation}(); "
-                "give it one, or use run() or stream()"
-            )
-        value = await from_thread(pool().submit(getattr(memory, operation), *effect.args))
-        return await value if is_awaitable(value) else value
+    async def _use(self, effect: Use) -> Any:
+        return await used(effect)
+
+    async def _ask(self, effect: Ask) -> Any:
+        return await self._interruptible(partial(used, effect))
 
     async def _pause(self, effect: Pause) -> None:
         await self._interruptible(partial(asyncio.sleep, effect.seconds))
@@ -368,7 +361,8 @@ class Awaiting(Performer):
         StreamBody: _run_body,
         Await: _await,
         Offload: _offload_function,
-        UseMemory: _use_memory,
+        Use: _use,
+        Ask: _ask,
         Keep: _keep,
         Pause: _pause,
         RunUndo: _run_undo,

@@ -12,7 +12,7 @@ from ._books import Round, Run
 from ._call import execute
 from ._catching_up import catch_up
 from ._checks import checked_call, checked_response, is_awaitable
-from ._effects import Await, CallModel, Core, UseMemory
+from ._effects import Await, CallModel, Core, Use
 from ._keeping import keep_reply
 from ._limits import check_going_on, may_start_early, spend_reply
 from ._recalling import look_again, recall_reply, reclaim
@@ -50,7 +50,7 @@ async def _asked(run: Run, number: int) -> ChatResponse:
         await reclaim(run, round_)
     if run.is_behind:
         await catch_up(run)
-    messages = (*run.history, *run.messages) if run.memory is None else await UseMemory(run.memory, "messages")
+    messages = (*run.history, *run.messages) if run.memory is None else await Use(run.memory, "messages")
     request = _request(run, messages)
     if run.settings.transform_request is not None:
         request = await _transformed(run, run.settings.transform_request, request)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ._books import Run
-from ._effects import UseMemory
+from ._effects import Use
 from ._reading import read
 from .messages import Message, ToolMessage
 
@@ -22,16 +22,16 @@ async def catch_up(run: Run) -> None:
     if run.memory is None:
         return
     mine: Sequence[Message] = read(run.messages)
-    view = list(await UseMemory(run.memory, "messages"))
+    view = list(await Use(run.memory, "messages"))
     have = _how_many([message for message in view if message != run.system], mine)
     run.saved = max(run.saved, have)  # a round that was given up may have been saved already
     corrected = _corrected(view, mine[:have])
     if corrected != view:
-        await UseMemory(run.memory, "set", (corrected,))
+        await Use(run.memory, "set", (corrected,))
     if run.system is not None and run.system not in view:
-        await UseMemory(run.memory, "add", (run.system,))
+        await Use(run.memory, "add", (run.system,))
     if have < run.saved:
-        await UseMemory(run.memory, "add_all", (mine[have : run.saved],))
+        await Use(run.memory, "add_all", (mine[have : run.saved],))
 
 
 def _how_many(view: Sequence[Message], mine: Sequence[Message]) -> int:

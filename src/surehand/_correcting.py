@@ -7,7 +7,7 @@ from typing import Any
 
 from ._books import Run
 from ._catching_up import catch_up
-from ._effects import UseMemory
+from ._effects import Use
 from ._limits import lineage
 from ._reading import read
 from .messages import Message, TextContent, ToolMessage
@@ -60,8 +60,8 @@ async def _correct(run: Run, texts: Mapping[str, str], *, is_told: bool) -> None
     if changes and run.memory is not None and not is_told:
         if run.is_behind:
             await catch_up(run)
-        view = await UseMemory(run.memory, "messages")
-        await UseMemory(run.memory, "set", (_replaced_from_the_end(view, changes),))
+        view = await Use(run.memory, "messages")
+        await Use(run.memory, "set", (_replaced_from_the_end(view, changes),))
 
 
 def _truth(execution: ToolExecution[Any], why: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
 from typing import Any, ClassVar, Protocol, TypeVar, cast
 
-from ._effects import Core, Effect, Keep, RunBody, RunUndo, Shielded, Thrown, UseMemory
+from ._effects import Core, Effect, Keep, RunBody, RunUndo, Shielded, Thrown, Use
 from .events import Event
 
 __all__ = ["AsyncIO", "BlockingIO", "Superseded", "adrive", "drive", "exhaust"]
@@ -16,7 +16,7 @@ __all__ = ["AsyncIO", "BlockingIO", "Superseded", "adrive", "drive", "exhaust"]
 # Before these, nobody waits for the consumer. Between a failure and giving up, or in the middle of undoing, a
 # consumer that leaves would be the end of it, with what has to be undone already taken from the ledger; and nothing
 # comes between a body and the record that it was done.
-_UNHINDERED = frozenset((Shielded, RunUndo, UseMemory, Keep))
+_UNHINDERED = frozenset((Shielded, RunUndo, Use, Keep))
 
 T = TypeVar("T")
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .tools._tool import Tool, ToolContext
 
 __all__ = [
+    "Ask",
     "Await",
     "CallModel",
     "Core",
@@ -36,7 +37,7 @@ __all__ = [
     "Shielded",
     "StreamBody",
     "Thrown",
-    "UseMemory",
+    "Use",
     "told",
     "unwrapped",
 ]
@@ -136,12 +137,19 @@ class Offload(Effect[Any], eq=False):
     args: tuple[Any, ...]
 
 
-class UseMemory(Effect[Any], eq=False):
-    """Call an operation of the run's memory, in the colour that the driver needs."""
+class Use(Effect[Any], eq=False):
+    """Call an operation of a component of the user's, such as a memory, in the colour that the driver needs.
 
-    memory: Any
+    The component may offer an awaitable twin (``a…``) and declare ``inline`` or ``offload``: see ``ChatMemory``.
+    """
+
+    component: Any
     operation: str
     args: tuple[Any, ...] = ()
+
+
+class Ask(Use, eq=False):
+    """The same for a question, which a cancellation may break off: nothing is half done then."""
 
 
 class Pause(Effect[None], eq=False):

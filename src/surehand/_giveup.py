@@ -12,7 +12,7 @@ from typing import Any
 from ._books import Round, Run
 from ._catching_up import catch_up
 from ._correcting import correct
-from ._effects import Drain, Offload, UseMemory
+from ._effects import Drain, Offload, Use
 from ._keeping import halt, keep, keep_giving_up, keep_run_end
 from ._ledger import Entry
 from ._reading import Unread, read
@@ -280,9 +280,9 @@ async def save(run: Run) -> None:
     batch = read(run.messages[run.saved :])
     if batch and run.memory is not None:
         if len(batch) == 1:
-            await UseMemory(run.memory, "add", (batch[0],))
+            await Use(run.memory, "add", (batch[0],))
         else:
-            await UseMemory(run.memory, "add_all", (batch,))
+            await Use(run.memory, "add_all", (batch,))
     run.saved += len(batch)
 
 

@@ -16,7 +16,7 @@ from ._answer import Answer
 from ._asking import ask
 from ._books import Round, Run
 from ._call import encode_rest, execute
-from ._effects import Offload, RunTools, Shielded, UseMemory, told, unwrapped
+from ._effects import Offload, RunTools, Shielded, Use, told, unwrapped
 from ._giveup import attach, book_round, give_up, leave, save, undo_all, undo_some
 from ._job import Interrupted
 from ._keeping import halt
@@ -131,7 +131,7 @@ async def _rounds(run: Run) -> Answer:
         run.emit(RunStarted(run_id=run.run_id, path=run.path, memory_id=run.memory_id))
     if run.memory is not None:
         if run.system is not None and not run.replays:
-            await UseMemory(run.memory, "add", (run.system,))
+            await Use(run.memory, "add", (run.system,))
         await save(run)
     while True:
         response = await ask(run)

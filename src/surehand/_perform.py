@@ -14,6 +14,7 @@ from ._checks import is_awaitable
 from ._colour import outcome_of, pool, portal
 from ._drive import drive, exhaust
 from ._effects import (
+    Ask,
     Await,
     CallModel,
     Core,
@@ -28,7 +29,7 @@ from ._effects import (
     RunUndo,
     Shielded,
     StreamBody,
-    UseMemory,
+    Use,
 )
 from ._giveup import attach
 from ._interrupts import held_interrupts
@@ -249,8 +250,8 @@ class Blocking(Performer):
     def _call_function(self, effect: Offload) -> Any:
         return settled(effect.function(*effect.args))
 
-    def _use_memory(self, effect: UseMemory) -> Any:
-        return settled(getattr(effect.memory, effect.operation)(*effect.args))
+    def _use(self, effect: Use) -> Any:
+        return settled(getattr(effect.component, effect.operation)(*effect.args))
 
     def _pause(self, effect: Pause) -> None:
         time.sleep(effect.seconds)
@@ -272,7 +273,8 @@ class Blocking(Performer):
         RunBody: _run_body,
         Await: _await,
         Offload: _call_function,
-        UseMemory: _use_memory,
+        Use: _use,
+        Ask: _use,
         Keep: _keep,
         Pause: _pause,
         RunUndo: _run_undo,
