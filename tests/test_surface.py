@@ -34,7 +34,7 @@ LAYERS = (
     ),
     (
         *("_loop", "_asking", "_call", "_attempt", "_job", "_doubt", "_giveup", "_undoing", "_schedule"),
-        *("_keeping", "_limits", "_recalling", "_catching_up", "_correcting", "_nested", "_answer"),
+        *("_keeping", "_limits", "_recalling", "_catching_up", "_toolbox", "_correcting", "_nested", "_answer"),
     ),
     (
         "_colour",

@@ -166,6 +166,18 @@ from .tools._declare import tool, undoes
 from .tools._executor import (
     programmatic_tool,
 )
+from .tools._keyword_search import (
+    KeywordSearch,
+)
+from .tools._providers import (
+    ProviderRequest,
+    ToolProvider,
+    tool_provider,
+)
+from .tools._search import (
+    SearchResult,
+    ToolSearch,
+)
 from .tools._signature import MemoryId
 from .tools._tool import (
     Absent,
@@ -225,6 +237,7 @@ __all__ = [
     "JournalError",
     "JournalTooNew",
     "JournalUnavailable",
+    "KeywordSearch",
     "LimitError",
     "LimitWarning",
     "Limits",
@@ -243,6 +256,7 @@ __all__ = [
     "Probe",
     "ProviderEvent",
     "ProviderEventReceived",
+    "ProviderRequest",
     "RateLimitError",
     "ReasoningDelta",
     "ReasoningPiece",
@@ -269,6 +283,7 @@ __all__ = [
     "RunStarted",
     "RunSuspended",
     "SQLiteJournal",
+    "SearchResult",
     "StaleClaim",
     "Stream",
     "StreamPiece",
@@ -297,7 +312,9 @@ __all__ = [
     "ToolFinished",
     "ToolMessage",
     "ToolProgress",
+    "ToolProvider",
     "ToolResult",
+    "ToolSearch",
     "ToolSpec",
     "ToolStarted",
     "ToolTimeout",
@@ -331,6 +348,7 @@ __all__ = [
     "tell_safely",
     "text_of",
     "tool",
+    "tool_provider",
     "undo_on_any_error",
     "undo_on_real_failure",
     "undoes",

@@ -16,6 +16,7 @@ from ._effects import Await, CallModel, Core, Use
 from ._keeping import keep_reply
 from ._limits import check_going_on, may_start_early, spend_reply
 from ._recalling import look_again, recall_reply, reclaim
+from ._toolbox import equip
 from .errors import UserError
 from .events import ArgumentRepaired, RequestIssued, ResponseReceived
 from .messages import AssistantMessage, ChatRequest, ChatResponse, Message, ToolCall
@@ -51,6 +52,8 @@ async def _asked(run: Run, number: int) -> ChatResponse:
     if run.is_behind:
         await catch_up(run)
     messages = (*run.history, *run.messages) if run.memory is None else await Use(run.memory, "messages")
+    if (run.settings.providers or run.settings.search) and messages:
+        await equip(run, messages)
     request = _request(run, messages)
     if run.settings.transform_request is not None:
         request = await _transformed(run, run.settings.transform_request, request)

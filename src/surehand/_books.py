@@ -27,8 +27,9 @@ from .messages import (
     Usage,
 )
 from .policies import EarlyStart, ErrorContext, ErrorPolicy, Limits, UndoPolicy
+from .tools._providers import Source
 from .tools._steps import Steps
-from .tools._tool import Decoding, Outcome, Parameters, ToolContext, ToolExecution, ToolResult, UndoOutcome
+from .tools._tool import Decoding, Outcome, Parameters, Tool, ToolContext, ToolExecution, ToolResult, UndoOutcome
 from .tools._toolset import Toolset
 
 __all__ = [
@@ -83,6 +84,8 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False):
     """How runs are to be made; frozen, shared by all runs of an agent."""
 
     toolset: Toolset  # what is there before any provider is asked
+    providers: tuple[Source, ...]
+    search: tuple[Tool, ...]  # the tools with which the model searches for others
     limits: Limits
     errors: ErrorPolicy
     undo: UndoPolicy
@@ -119,6 +122,7 @@ class Round(Struct, eq=False):
     failures: dict[int, BaseException] = {}  # what gives the run up
     stopped: bool = False
     why_not_run: str = "the round ended before"
+    sought: frozenset[str] = frozenset()  # names of tools that were asked for while it was told again
     reclaimed: bool = False  # whether calls of it were begun by a process that died before the reply was complete
 
     def receive(self, message: AssistantMessage) -> None:
@@ -187,6 +191,9 @@ class Run(Struct, eq=False, kw_only=True):
     settings: Settings
     toolset: Toolset
     run_id: str
+    has_asked: bool = False  # whether the providers that are asked once have been
+    has_looked: bool = False  # whether the conversation of before has been looked at for tools that were found
+    searched: int = 0  # how many of the messages have been
     history: Sequence[Message]  # what was said before, for runs without a memory
     messages: list[Any]  # what this run adds to the conversation: messages, and ``Unread`` ones once it has ended
     system: SystemMessage | None  # goes to the memory; without one it heads the history
@@ -358,6 +365,7 @@ class Run(Struct, eq=False, kw_only=True):
             deadline=deadline,
             report=report,
             steps=steps,
+            toolset=self.toolset,
         )
 
     def error_context(self, call: ToolCall, error: BaseException) -> ErrorContext:

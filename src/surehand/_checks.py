@@ -24,6 +24,7 @@ __all__ = [
     "is_count",
     "is_generator",
     "is_partial",
+    "is_whole",
     "misfit",
     "plain_callable",
     "unbound",
@@ -57,6 +58,11 @@ def misfit(function: Any, *arguments: str, may_be_async: bool = True) -> str | N
 def is_count(value: Any) -> bool:
     """Whether it is a whole number of at least 1, such as how many of something there may be."""
     return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+
+
+def is_whole(value: object) -> bool:
+    """Whether it is a whole number of at least 0."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 def is_partial(function: Any) -> TypeIs[functools.partial[Any]]:

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from ._books import Hooks, Settings
 from ._cancel import CancelToken
-from ._checks import is_count, misfit
+from ._checks import is_count, is_whole, misfit
 from ._codec import clean_text
 from .durable._journal import Journal
 from .errors import UserError, closest_names
@@ -20,6 +20,8 @@ from .memory._base import ChatMemory
 from .messages import ChatParameters, Message
 from .policies import EarlyStart, ErrorHandler, ErrorPolicy, Limits, UndoPolicy, undo_on_real_failure
 from .tools._options import DECODINGS
+from .tools._providers import Source
+from .tools._search import ToolSearch, is_search, search_tools, searchable_toolset
 from .tools._tool import Decoding, Parameters, Tool, ToolExecution
 from .tools._toolset import NO_TOOLS, toolset_of
 
@@ -56,6 +58,7 @@ class ServiceOptions(TypedDict, total=False):
     on_tool_error: Callable[..., Any] | None
     decoding: Decoding
     max_result: int | None
+    tool_search: ToolSearch | None
     before_tool: Callable[..., Any] | None
     after_tool: Callable[..., Any] | None
     listeners: Listeners | Iterable[Listener]
@@ -120,6 +123,7 @@ class ServiceChoices(Struct, frozen=True, kw_only=True, eq=False):
     on_tool_error: Callable[..., Any] | None = None
     decoding: Decoding = "repair"
     max_result: int | None = 200_000
+    tool_search: ToolSearch | None = None
     before_tool: Callable[..., Any] | None = None
     after_tool: Callable[..., Any] | None = None
     listeners: Listeners | Iterable[Listener] = ()
@@ -243,6 +247,8 @@ def _complaint(name: str, value: Any) -> str | None:
     if name == "memory" and value is not None and not is_memory(value):
         expected = misfit(value, "memory_id", may_be_async=False)
         return None if expected is None else f"a ChatMemory, or {expected}"
+    if name == "tool_search" and not (value is None or is_search(value)):
+        return "a ToolSearch such as KeywordSearch(), or None"
     if name == "listeners" and (isinstance(value, str | bytes) or not isinstance(value, Listeners | Iterable | None)):
         return "a list of functions of one event"
     if name == "parallel" and not (value is None or isinstance(value, bool) or is_count(value)):
@@ -256,11 +262,6 @@ def _complaint(name: str, value: Any) -> str | None:
     if name == "max_result" and value is not None and not is_count(value):
         return "how many characters of a result the model may read (at least 1), or None for all"
     return None
-
-
-def is_whole(value: object) -> bool:
-    """Whether it is a whole number of at least 0."""
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 def _is_run_id(value: object) -> bool:
@@ -291,15 +292,21 @@ def parallel_of(chosen: bool | int | None, *, is_async: bool) -> bool | int:
     return False if chosen == 1 and chosen is not True else chosen
 
 
-def settings_of(chosen: ServiceChoices, tools: Sequence[Tool]) -> Settings:
-    """The settings of a service from its checked options and collected tools."""
+def settings_of(chosen: ServiceChoices, tools: Sequence[Tool], providers: Sequence[Source] = ()) -> Settings:
+    """The settings of a service from its checked options, collected tools and providers."""
     on_error = chosen.on_error
     undo = chosen.undo
     if undo is None:
-        # As soon as a tool can be undone, giving a run up undoes it; a mere tool error does not (spec 11.1.6).
-        undo = UndoPolicy.ON_GIVE_UP if any(map(_may_be_undone, tools)) else UndoPolicy.OFF
+        # As soon as a tool can be undone, giving a run up undoes it; a mere tool error does not (spec 11.1.6). What
+        # providers will give nobody knows yet.
+        can_undo = bool(providers) or any(map(_may_be_undone, tools))
+        undo = UndoPolicy.ON_GIVE_UP if can_undo else UndoPolicy.OFF
+    by_name = {tool.name: tool for tool in tools}
+    search = () if chosen.tool_search is None else search_tools(chosen.tool_search)
     return Settings(
-        toolset=toolset_of({tool.name: tool for tool in tools}) if tools else NO_TOOLS,
+        toolset=searchable_toolset(by_name, search) if search else toolset_of(by_name) if tools else NO_TOOLS,
+        providers=tuple(providers),
+        search=search,
         limits=chosen.limits,
         errors=on_error if isinstance(on_error, ErrorPolicy) else ErrorPolicy(execution=on_error),
         undo=undo,

@@ -21,6 +21,7 @@ from ._nested import rouse, tell_again
 from ._reading import read
 from ._recorded import slot_of
 from ._records import CallEnd, Reply, State
+from ._toolbox import learn
 from .errors import ReplayMismatch, RunCancelled, RunGivenUp, ToolArgumentsError
 from .events import ResponseReceived, RunStarted, TextDelta, ToolFinished
 from .messages import ChatRequest, ChatResponse, Message, ToolCall, ToolMessage
@@ -208,6 +209,8 @@ async def _recall_ends(run: Run, round_: Round) -> bool:
     recorded = run.recorded
     for key in recorded.calls_of(round_.number):  # while it is followed, more of them begin
         round_.calls.setdefault(slot_of(key), _call_of(run, key))
+    if run.settings.providers or run.settings.search:
+        await learn(run, round_)
     for key in recorded.ends_of(round_.number):
         if slot_of(key) not in round_.records:
             await _recall(run, round_, slot_of(key), recorded.ends[key])
@@ -226,10 +229,13 @@ async def reclaim(run: Run, round_: Round) -> None:
     do not stand in the reply (D-17).
     """
     begun: list[int] = []
-    for key in run.recorded.calls_of(round_.number):
+    keys = run.recorded.calls_of(round_.number)
+    round_.calls = {slot_of(key): _call_of(run, key) for key in keys}
+    round_.reclaimed = bool(keys)
+    if keys and (run.settings.providers or run.settings.search):
+        await learn(run, round_)
+    for key in keys:
         slot, end = slot_of(key), run.recorded.ends.get(key)
-        round_.reclaimed = True
-        round_.calls[slot] = _call_of(run, key)
         if end is None:
             begun.append(slot)
         else:

@@ -46,8 +46,9 @@ class Agent(Generic[DepsT, OutputT]):
     """Runs a model with tools. Frozen once made; may be used from many threads and tasks at once.
 
     ``model``: a ``ChatModel`` or a name such as ``"openai:gpt-5"`` or ``"local"``. ``tools``: functions, bound
-    methods, objects with ``@tool`` methods, ``Tool``s, pairs of a ``ToolSpec`` and an executor. ``instructions``:
-    the system message. ``memory``: a ``ChatMemory``, or a function that makes one for a memory id.
+    methods, objects with ``@tool`` methods, ``Tool``s, pairs of a ``ToolSpec`` and an executor, ``ToolProvider``s.
+    ``tool_search``: how the model finds tools that it is not shown, such as ``KeywordSearch()``. ``instructions``: the
+    system message. ``memory``: a ``ChatMemory``, or a function that makes one for a memory id.
     ``chat_parameters``: parameters of every request. ``name`` and ``description``: what another agent is told that has
     this one among its tools.
 

@@ -24,16 +24,16 @@ class ToolService:
     """Tools and how their calls are run. Frozen once made; may be used from many threads and tasks at once.
 
     ``tools``: functions, bound methods, objects with ``@tool`` methods, ``Tool``s, pairs of a ``ToolSpec`` and an
-    executor. The options are those of ``Agent`` which have nothing to do with a model.
+    executor, ``ToolProvider``s. The options are those of ``Agent`` which have nothing to do with a model.
     Raises ``UserError`` for any configuration that cannot work.
     """
 
     def __init__(self, tools: Iterable[Any] = (), **options: Unpack[ServiceOptions]) -> None:
         checked(options, ServiceOptions.__annotations__, "ToolService()")
         chosen = ServiceChoices(**options)
-        from .tools._collect import collect_tools  # loads pydantic's machinery for schemas, so not at import
+        from .tools._collect import collect  # loads pydantic's machinery for schemas, so not at import
 
-        self._settings = settings_of(chosen, collect_tools(tools))
+        self._settings = settings_of(chosen, *collect(tools))
         self._chosen = chosen
         self._owns_journal = isinstance(chosen.journal, str | os.PathLike)
         self._journal = opened(chosen.journal)

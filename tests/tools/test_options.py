@@ -33,7 +33,7 @@ def undo(value: Any) -> None: ...
 OPTIONS = {entry.name: entry.default for entry in structs.fields(ToolOptions)}
 OPTIONS["metadata"] = None  # given as nothing, kept as an empty dict
 # What a specification says itself.
-OF_SPEC = {"name", "description", "metadata", "strict"}
+OF_SPEC = {"name", "description", "metadata", "always_visible", "strict"}
 OTHER: dict[str, Any] = {
     "name": "other",
     "description": "Another.",
@@ -47,6 +47,7 @@ OTHER: dict[str, Any] = {
     "decoding": "strict",
     "max_result": 5,
     "metadata": {"a": 1},
+    "always_visible": True,
     "strict": True,
     "undo": undo,
     "undo_timeout": 6.0,
@@ -85,7 +86,10 @@ def seen(made: Tool) -> Mapping[str, Any]:
     """The options as the tool has them."""
     assert made.undo is not None
     found = {name: getattr(made, name) for name in OPTIONS if hasattr(made, name)}
-    spec = {name: getattr(made.spec, name) for name in OF_SPEC}
+    metadata = dict(made.spec.metadata)
+    is_visible = metadata.pop("searchBehavior", "SEARCHABLE") == "ALWAYS_VISIBLE"
+    spec = {name: getattr(made.spec, name) for name in OF_SPEC - {"always_visible"}}
+    spec |= {"metadata": metadata, "always_visible": is_visible}
     return {**found, **spec, "undo": getattr(made.undo, "function", None), "undo_timeout": made.undo.timeout}
 
 
@@ -105,7 +109,7 @@ def test_what_is_given_to_the_decorator_arrives_in_the_tool() -> None:
 
 
 def test_what_is_given_with_a_specification_arrives_in_the_tool() -> None:
-    spec = ToolSpec("other", "Another.", None, {"a": 1}, True)
+    spec = ToolSpec("other", "Another.", None, {"a": 1, "searchBehavior": "ALWAYS_VISIBLE"}, True)
     given = {name: value for name, value in OTHER.items() if name not in OF_SPEC}
     assert seen(programmatic_tool(spec, lambda call, context: "x", **given)) == OTHER
     small = programmatic_tool(spec, lambda call, context: "x", inline=True, unknown="dead_letter")

@@ -20,10 +20,11 @@ from ._executor import executor_undo, programmatic_tool
 from ._function import FunctionBody, function_tool
 from ._options import ToolOptions, ToolRecord, UndoRecord, record_of, undo_record_of
 from ._plain_data import type_name
+from ._providers import Source, is_provider, source_of
 from ._tool import CanBeTool, Tool
 from ._undo import make_undo
 
-__all__ = ["collect_tools"]
+__all__ = ["collect", "collect_tools"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -42,6 +43,7 @@ class _Found:
 
     tools: list[Tool] = dataclasses.field(default_factory=list[Tool])
     undos: dict[str, list[_Undo]] = dataclasses.field(default_factory=dict[str, list[_Undo]])
+    providers: list[Any] = dataclasses.field(default_factory=list[Any])
 
     def add_undo(self, name: str, undo: _Undo) -> None:
         """Remember the undo of that tool, once however often it is met."""
@@ -51,12 +53,20 @@ class _Found:
 
 
 def collect_tools(objects: Iterable[Any]) -> list[Tool]:
-    """The tools in these objects, in order (spec 3.1.1).
+    """The tools in these objects, in order; a provider among them is a ``UserError``. See ``collect``."""
+    tools, providers = collect(objects)
+    if providers:
+        raise UserError(f"the tool provider {providers[0].name} gives no tools here; it belongs into tools=[…]")
+    return tools
 
-    Takes functions (a plain one counts as ``@tool``), bound methods, objects with ``@tool`` methods, ``Tool``s, pairs
-    of a ``ToolSpec`` and an executor, and mappings of them. Undo functions are matched over all objects, in any
-    order. Raises ``UserError`` for anything else, for equal names, for an undo whose tool is missing, and for two
-    undos of one tool.
+
+def collect(objects: Iterable[Any]) -> tuple[list[Tool], list[Source]]:
+    """The tools in these objects, in order (spec 3.1.1), and the providers (spec 6.3.1).
+
+    Takes providers, functions (a plain one counts as ``@tool``), bound methods, objects with ``@tool`` methods,
+    ``Tool``s, pairs of a ``ToolSpec`` and an executor, and mappings of them. Undo functions are matched over all
+    objects, in any order. Raises ``UserError`` for anything else, for equal names, for an undo whose tool is missing,
+    and for two undos of one tool.
     """
     if isinstance(objects, (str, bytes)) or not hasattr(objects, "__iter__"):
         raise UserError(
@@ -71,7 +81,7 @@ def collect_tools(objects: Iterable[Any]) -> list[Tool]:
     ready = _with_undos(found)
     for made in ready:
         _check_undoable(made)
-    return ready
+    return ready, [source_of(provider) for provider in found.providers]
 
 
 def _check_undoable(made: Tool) -> None:
@@ -103,6 +113,8 @@ def _collect(entry: Any, found: _Found) -> None:
             found.tools.append(programmatic_tool(spec, executor))
         case _ if _has_specs(entry):
             found.tools.extend(programmatic_tool(spec, executor) for spec, executor in entry.items())
+        case _ if is_provider(entry) and record_of(getattr(entry, "provide", None)) is None:
+            _add_provider(entry, found)
         case type():
             raise UserError(f"{entry.__name__} is a class; give an instance of it: {entry.__name__}()")
         case ToolSpec():
@@ -119,6 +131,16 @@ def _collect(entry: Any, found: _Found) -> None:
             _collect_function(entry, found)
         case _:
             _collect_object(entry, found)
+
+
+def _add_provider(entry: Any, found: _Found) -> None:
+    if any(record_of(attribute) is not None for _, attribute in _methods(entry)):
+        raise UserError(
+            f"{type_name(entry)} has @tool methods, and a method provide, which makes it a tool provider; give two "
+            "objects, or give provide another name"
+        )
+    if all(entry is not other for other in found.providers):
+        found.providers.append(entry)
 
 
 def _has_specs(entry: Any) -> TypeIs[Mapping[ToolSpec, Any]]:

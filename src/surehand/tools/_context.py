@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
-from typing import Any, Generic
+from typing import TYPE_CHECKING, Any, Generic
 
 import msgspec
 from msgspec import Struct
@@ -14,6 +14,9 @@ from ..errors import UserError
 from ..messages import ToolCall
 from ._parameter import MISSING
 from ._steps import Steps, run_step
+
+if TYPE_CHECKING:
+    from ._toolset import Toolset
 
 __all__ = ["Parameters", "ToolContext"]
 
@@ -87,6 +90,7 @@ class ToolContext(Struct, Generic[DepsT], frozen=True, kw_only=True, eq=False):
     report: Callable[[Any], object] = _ignore
     steps: Steps | None = None
     taken: set[str] | None = None  # names of the steps of this attempt, for ``step`` alone
+    toolset: Toolset | None = None  # what the run has now, for searches alone
 
     def progress(self, value: Any) -> None:
         """Tell listeners how far the tool is, as a ``ToolProgress`` event; the value may be anything."""

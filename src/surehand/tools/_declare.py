@@ -52,6 +52,7 @@ def tool(
     decoding: Decoding | None = None,
     max_result: int | None = None,
     metadata: Mapping[str, Any] | str | None = None,
+    always_visible: bool = False,
     strict: bool | None = None,
     undo: Callable[..., Any] | None = None,
     undo_timeout: float | None = None,
@@ -88,6 +89,7 @@ def tool(fn: Any = None, /, **options: Any) -> Any:
       ``Decoding``. ``max_result``: how many characters of a result's text the model reads; the application has the
       whole. ``None``, for each of the two, takes what the agent says.
     - ``metadata``: a dict for the application. ``strict``: ask the provider to enforce the schema.
+    - ``always_visible``: shown to the model from the beginning, also by an agent with a ``tool_search``.
     - ``undo``, ``undo_timeout``: how to undo a call, as with ``@undoes``.
     - ``probe``: answers whether a call happened. ``authorise``: asked before every call.
     - ``unknown``: what becomes of a call that was running when the process died, if no probe can tell whether it

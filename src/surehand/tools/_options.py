@@ -14,7 +14,9 @@ from ..errors import UserError
 from ._tool import Decoding, Repeat, ReturnBehavior, WhenUnknown
 
 __all__ = [
+    "ALWAYS_VISIBLE",
     "DECODINGS",
+    "SEARCH_BEHAVIOR",
     "TOOL_ATTRIBUTE",
     "UNDO_ATTRIBUTE",
     "ToolOptions",
@@ -29,6 +31,8 @@ __all__ = [
 
 TOOL_ATTRIBUTE = "__surehand_tool__"
 UNDO_ATTRIBUTE = "__surehand_undo__"
+SEARCH_BEHAVIOR, ALWAYS_VISIBLE = "searchBehavior", "ALWAYS_VISIBLE"
+"""The key in a specification's metadata that says whether a tool search hides the tool, and what keeps it shown."""
 DECODINGS: tuple[Decoding, ...] = get_args(Decoding)
 
 
@@ -47,6 +51,7 @@ class ToolOptions(Struct, frozen=True, kw_only=True, eq=False):
     decoding: Decoding | None = None
     max_result: int | None = None
     metadata: Mapping[str, Any] = {}
+    always_visible: bool = False
     strict: bool | None = None
     undo: Callable[..., Any] | None = None
     undo_timeout: float | None = None
@@ -112,7 +117,7 @@ def check_options(given: Mapping[str, Any], label: str) -> ToolOptions:
     _check_texts(given, label)
     for option in ("timeout", "undo_timeout"):
         check_seconds(given.get(option), option, label)
-    for option in ("exclusive", "inline"):
+    for option in ("exclusive", "inline", "always_visible"):
         if not isinstance(given.get(option, False), bool):
             raise UserError(f"{label}: {option}={given[option]!r}; expected True or False")
     for option in ("undo", "probe", "authorise"):
@@ -129,7 +134,10 @@ def check_options(given: Mapping[str, Any], label: str) -> ToolOptions:
         raise UserError(f"{label}: decoding={given['decoding']!r}; expected one of {DECODINGS!r}, or None")
     if given.get("strict") not in (None, True, False):
         raise UserError(f"{label}: strict={given['strict']!r}; expected True, False or None (the provider's default)")
-    merged: dict[str, Any] = {**given, "metadata": _metadata(given.get("metadata"), label)}
+    metadata = _metadata(given.get("metadata"), label)
+    if given.get("always_visible"):
+        metadata[SEARCH_BEHAVIOR] = ALWAYS_VISIBLE
+    merged: dict[str, Any] = {**given, "metadata": metadata}
     return ToolOptions(**merged)
 
 

@@ -24,6 +24,12 @@ class Toolset(Struct, frozen=True, kw_only=True, eq=False):
     specs: tuple[ToolSpec, ...]
     may_end_early: bool  # whether any tool can end a run without the model
 
+    @property
+    def hidden(self) -> tuple[ToolSpec, ...]:
+        """The specifications of the tools that the model does not see, in the order of registration."""
+        shown = set(self.shown)
+        return tuple(tool.spec for name, tool in self.tools.items() if name not in shown)
+
     def returns(self, name: str) -> ReturnBehavior:
         """What happens after a round with that tool; a name that is unknown goes to the model (spec 3.7.1)."""
         tool = self.tools.get(name)
