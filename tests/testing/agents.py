@@ -7,7 +7,21 @@ import time
 from pathlib import Path
 from typing import Any
 
-from surehand import Absent, Agent, Happened, MessageWindow, ToolError, UndoPolicy, Unknown, UnknownCall, tool, undoes
+from surehand import (
+    Absent,
+    Agent,
+    Happened,
+    KeywordSearch,
+    MessageWindow,
+    ProviderRequest,
+    ToolError,
+    UndoPolicy,
+    Unknown,
+    UnknownCall,
+    tool,
+    tool_provider,
+    undoes,
+)
 from surehand.testing import call, calls, say
 
 from .office import Context, FileStore, Office, book, look, replies
@@ -21,6 +35,26 @@ def traveller(folder: Path, **options: Any) -> Agent[Any, Any]:
     """Books two things, looks something up while it books a third, then answers; everything works."""
     second = calls(call("look", {"what": "a"}), call("book", {"what": "c"}))
     return Agent(replies(booking("a", "b"), second, say("Booked.")), tools=[book, look], **options)
+
+
+@tool_provider(dynamic=True)
+def desk(request: ProviderRequest[Office]) -> list[Any]:
+    """Gives each tool only for the requests before which it is needed."""
+    said = len(request.messages)
+    return [book] if said < 5 else [fail]
+
+
+def provided(folder: Path) -> Agent[Any, Any]:
+    """All tools that do something come from a provider; the third round fails, so that what they did is undone."""
+    lookup = calls(call("look", {"what": "a"}), call("book", {"what": "c"}))
+    return Agent(replies(booking("a", "b"), lookup, calls(call("fail"))), tools=[look, desk])
+
+
+def searching(folder: Path) -> Agent[Any, Any]:
+    """The tools are found by searching, and those that do something come from a provider."""
+    looks = calls(call("tool_search_tool", {"terms": ["book"]}), call("look", {"what": "a"}))
+    script = replies(looks, booking("a", "b"), calls(call("tool_search_tool", {"terms": ["look"]})), say("Booked."))
+    return Agent(script, tools=[look, tool_provider(lambda request: [book])], tool_search=KeywordSearch())
 
 
 def side_by_side(folder: Path) -> Agent[Any, Any]:

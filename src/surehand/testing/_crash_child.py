@@ -207,7 +207,7 @@ def _facts(here: Stage, case: Case, failures: Sequence[str]) -> Facts:
         ended, report, problems = _told_again(here)
         failures += problems
     keys: dict[str, str] = {record.step: _intent(record).key for record in records if record.kind == INTENT}
-    tools = tools_of(here.agent)
+    tools = _tools(here)
     calls = [] if report is None else [each for each in report.executions if not _is_agent(tools, each)]
     memory = None if scenario.memory is None else tuple(scenario.memory(here.world))
     return Facts(
@@ -262,7 +262,7 @@ def _told_again(here: Stage) -> tuple[str, UndoReport | None, list[str]]:
 
 def _call(here: Stage, execution: ToolExecution[Any], keys: dict[str, str]) -> CallFact:
     settings = here.agent.service.settings
-    tool = tools_of(here.agent).get(execution.call.name)
+    tool = _tools(here).get(execution.call.name)
     undo = "" if execution.undo is None else "undone" if execution.undo.is_undone else "failed to undo"
     must_be_undone = tool is not None and tool.undo is not None and settings.undo is not UndoPolicy.OFF
     key = keys.get(execution.key, f"{RUN_ID}:{execution.key}")
@@ -273,6 +273,11 @@ def _is_agent(tools: Mapping[str, Tool], execution: ToolExecution[Any]) -> bool:
     """Whether an agent was called, which is accounted for by its own calls."""
     tool = tools.get(execution.call.name)
     return tool is not None and tool.nested is not None
+
+
+def _tools(here: Stage) -> dict[str, Tool]:
+    """The tools of the agent and of the agents among them, and those that its providers gave when the run was told again."""
+    return {**tools_of(here.agent), **here.watch.provided}
 
 
 def _spoken(error: BaseException) -> str:

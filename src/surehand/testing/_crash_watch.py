@@ -28,6 +28,7 @@ from ..agent import Agent
 from ..durable._journal import Claim, Journal
 from ..messages import ChatRequest, ChatResponse, Message, StreamPiece, ToolCallReady
 from ..models import ChatModel
+from ..tools._providers import Source
 from ..tools._tool import Tool, ToolContext, ToolExecution
 from ..tools._toolset import toolset_of
 from ._crash_world import Kill, Note
@@ -44,6 +45,7 @@ class Watch:
         self._kill = kill or Kill()
         self._seen: Counter[str] = Counter()
         self.tools: dict[str, str] = {}
+        self.provided: dict[str, Tool] = {}  # what providers gave in this process, by name
 
     def note(self, kind: str, text: str = "", *, step: str = "", key: str = "") -> None:
         """Write a line: in one piece, whatever else writes, and there to stay when the process dies."""
@@ -89,7 +91,12 @@ def _inside(agent: Agent[Any, Any], watch: Watch, whose: str = "") -> Agent[Any,
     service = inside["_service"] = copy.copy(inside["_service"])
     settings = service.settings
     tools = {name: _watched_tool(tool, watch) for name, tool in settings.toolset.tools.items()}
-    vars(service)["_settings"] = replace(settings, toolset=toolset_of(tools))
+    vars(service)["_settings"] = replace(
+        settings,
+        toolset=toolset_of(tools, settings.toolset.shown),
+        search=tuple(tools[tool.name] for tool in settings.search),
+        providers=tuple(_WatchedSource(source.provider, watch) for source in settings.providers),
+    )
     inside["_model"] = _WatchedModel(inside["_model"], watch, whose)
     inside["_memories"] = inside["_memories"].wrapped(partial(_WatchedMemory, watch=watch))
     return result
@@ -298,6 +305,19 @@ def tools_of(agent: Agent[Any, Any]) -> dict[str, Tool]:
         if isinstance(tool.nested, Nested):
             found = {**tools_of(tool.nested.agent), **found}
     return found
+
+
+class _WatchedSource(Source):
+    """A provider, whose tools are watched."""
+
+    def __init__(self, provider: Any, watch: Watch) -> None:
+        super().__init__(provider)
+        self._watch = watch
+
+    def tools_of(self, objects: tuple[Any, ...]) -> Sequence[Tool]:
+        tools = [_watched_tool(tool, self._watch) for tool in super().tools_of(objects)]
+        self._watch.provided.update((tool.name, tool) for tool in tools)
+        return tools
 
 
 def _watched_tool(tool: Tool, watch: Watch) -> Tool:

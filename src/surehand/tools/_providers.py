@@ -160,17 +160,21 @@ class Source:
 
     def made(self, given: Any) -> Sequence[Tool]:
         """The tools of what the provider gave; raises ``UserError`` for what is none, naming the provider."""
-        from ._collect import collect_tools
-
         if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
             raise UserError(f"tool provider {self.name} gave {given!r}; expected a list of tools, or None")
         objects = tuple(cast("Iterable[Any]", given))
         try:
-            tools = collect_tools(objects)
+            tools = self.tools_of(objects)
         except UserError as error:
             raise UserError(f"tool provider {self.name}: {error}") from error
         self._last = (objects, tools)
         return tools
+
+    def tools_of(self, objects: tuple[Any, ...]) -> Sequence[Tool]:
+        """The tools in these objects."""
+        from ._collect import collect_tools  # which knows providers
+
+        return collect_tools(objects)
 
     def added_to(self, known: Mapping[str, Tool], tools: Iterable[Tool]) -> Mapping[str, Tool]:
         """What it gives besides the tools that are known (spec 6.3.4).
