@@ -22,6 +22,7 @@ from .modes import drive
 from .reading import Refused
 from .record import Trace
 from .scenario import Scenario
+from .searching import normal_search, observe_search, promised_search
 
 __all__ = ["normal_alone", "observe_alone", "promised_alone"]
 
@@ -32,6 +33,8 @@ _SHOWN, _FAILED, _LATE = "contents", "execution_error", "render_error_outside_er
 
 def observe_alone(scenario: Scenario, mode: str) -> dict[str, Any]:
     """What comes of the scenario's tool in that mode, in the words of the recordings."""
+    if scenario.kind == "search":
+        return observe_search(scenario, mode)
     returns = scenario.kind == "returns"
     texts = ["{}"] if returns else [text or "" for text in scenario.raw["cases"]]
     played = _as_service(scenario, texts)
@@ -110,6 +113,8 @@ def our_refusal(message: str) -> str:
 
 def promised_alone(scenario: Scenario, on: frozenset[str]) -> dict[str, Any]:
     """The same, with these deviations in force."""
+    if scenario.kind == "search":
+        return promised_search(scenario, on)
     tool = scenario.raw["tool"]
     if scenario.kind == "returns":
         return _promised_contents(tool, on)
@@ -199,6 +204,8 @@ _REFUSALS = (
 
 def normal_alone(scenario: Scenario, observed: Mapping[str, Any]) -> dict[str, Any]:
     """A recording, our doing or the model's word: numbers exact, sets sorted, errors by their kind."""
+    if scenario.kind == "search":
+        return normal_search(observed)
     if scenario.kind == "returns":
         return {key: _shown_error(inner) if key != _SHOWN else inner for key, inner in observed.items()}
     kinds = {param["name"]: kind_of(param["type"]) for param in scenario.raw["tool"].get("params") or []}

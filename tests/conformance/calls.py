@@ -6,49 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .behaviour import Planned, compact, planned
-from .scenario import Scenario
+from .offering import FOUND, SEARCH, Offer, found_text
+from .reading import Refused
 from .story import Call, Conversation, Failed, decoded, result_fields, text_result, thrown
+from .teller import Teller
 
-__all__ = ["Calls", "Teller"]
-
-_MORE = 10**9
-
-
-class Teller:
-    """Tells what happens, call by call."""
-
-    def __init__(self, scenario: Scenario, on: frozenset[str]) -> None:
-        self.scenario, self.on, self.config = scenario, on, scenario.config
-        self.trace: list[dict[str, Any]] = []
-        self.late: list[dict[str, Any]] = []
-        self.requests = 0
-        self.counts: dict[str, int] = {}
-        self.conversations: dict[Any, Conversation] = {}
-        self.tools = {tool["name"]: tool for tool in scenario.tools}
-        self.undos = self._undos()
-        limit = self.config.get("max_round_trips", 100)
-        self.limit = _MORE if limit < 0 else limit
-
-    def _undos(self) -> dict[str, Mapping[str, Any]]:
-        undos: dict[str, Mapping[str, Any]] = {}
-        for tool in self.scenario.tools:
-            wanted = tool.get("compensation")
-            if wanted and wanted["style"] in ("same_params", "tool_execution"):
-                undos[wanted.get("for", tool["name"])] = wanted
-        return undos
-
-    # ------------------------------------------------------------ words
-
-    def note(self, event: str, **fields: Any) -> None:
-        self.trace.append({"ev": event, **fields})
-
-    def listen(self, kind: str, **fields: Any) -> None:
-        if self.scenario.listeners:
-            self.note("listener", type=kind, **fields)
-
-    def callback(self, event: str, **fields: Any) -> None:
-        if self.scenario.streams:
-            self.note(event, **fields)
+__all__ = ["Calls"]
 
 
 class Calls:
@@ -57,6 +20,7 @@ class Calls:
     def __init__(self, teller: Teller, memory_id: Any, parameters: Any) -> None:
         self.teller, self.scenario, self.on = teller, teller.scenario, teller.on
         self.memory_id, self.parameters = memory_id, parameters
+        self.offer = Offer(teller)
         by_exchange = "D-6" in self.on
         self.conversation = Conversation(self.scenario.window, by_exchange)
         if self.scenario.window is not None:
@@ -113,7 +77,9 @@ class Calls:
 
     def _result_of(self, call: Call) -> dict[str, Any]:
         teller = self.teller
-        tool = teller.tools.get(call.name)
+        if self.offer.has_search and call.name == SEARCH:
+            return self._searched(call)
+        tool = self.offer.known.get(call.name)
         if tool is None:
             return self._unknown_name(call)
         arguments: dict[str, Any] = {}
@@ -134,6 +100,17 @@ class Calls:
         call.slow = plan.sleep > 0.1
         call.tool, call.decoded = tool, arguments
         return self._body(call, tool, plan)
+
+    def _searched(self, call: Call) -> dict[str, Any]:
+        if "D-15" in self.on:
+            self.teller.callback("stream_before_tool", id=call.id, name=call.name)
+        try:
+            found = self.offer.find(call.arguments)
+        except Refused:
+            problem = thrown("<arguments do not fit>")
+            kind = "arguments" if self.teller.config["tool_search"].get("throw_arguments_exceptions") else "execution"
+            return self._handled(kind, call, problem, problem)
+        return text_result(found_text(found), value={}, attributes={FOUND: found})
 
     def _body(self, call: Call, tool: Mapping[str, Any], plan: Planned) -> dict[str, Any]:
         match plan.kind:

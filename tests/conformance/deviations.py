@@ -128,6 +128,11 @@ RULES = (
         lambda scenario: any(tool["kind"] == "map" for tool in scenario.tools),
     ),
     Rule(
+        "D-12",
+        "a search looks among the tools that are hidden at that moment, and only its own results show any",
+        _has("tool_search"),
+    ),
+    Rule(
         "D-13",
         "a result that cannot be shown goes to the handler of failed bodies and gives nobody up; nothing is a success",
         _gives_nothing_to_read,
@@ -164,9 +169,19 @@ RULES = (
         lambda scenario: scenario.streams and scenario.compensates,
     ),
     Rule(
+        "D-30",
+        "the first request of a run keeps to the window as well",
+        lambda scenario: scenario.window is not None,
+    ),
+    Rule(
         "D-34",
         "one table of defaults for all: whatever the body of a programmatic tool raises goes through it",
         _programmatic_error,
+    ),
+    Rule(
+        "D-31",
+        "the arguments of a search are read like those of any tool",
+        lambda scenario: scenario.kind == "search" or scenario.config.get("tool_search") is not None,
     ),
     Rule("D-36", "the texts true and false, in any case, are booleans", _takes_arguments),
     Rule(

@@ -22,6 +22,7 @@ from surehand import (
     ChatResponse,
     ErrorContext,
     FinishReason,
+    KeywordSearch,
     Limits,
     MemoryJournal,
     MessageWindow,
@@ -67,6 +68,7 @@ def build(
     return Agent(
         player,
         tools=Toolbox(scenario, trace).entries(),
+        tool_search=_search(config.get("tool_search")),
         instructions=config.get("system"),
         memory=None if scenario.window is None else memory_of,
         limits=limits,
@@ -84,6 +86,13 @@ def build(
     )
 
 
+def _search(options: Mapping[str, Any] | None) -> KeywordSearch | None:
+    if options is None:
+        return None
+    given = dict(options)
+    return KeywordSearch(argument_errors=given.pop("throw_arguments_exceptions", False), **given)
+
+
 # ---------------------------------------------------------------- policies
 
 
@@ -91,7 +100,7 @@ def _error_policy(config: Mapping[str, Any], trace: Trace) -> ErrorPolicy:
     arguments, execution = config.get("arguments_error_handler"), config.get("execution_error_handler")
     return ErrorPolicy(
         arguments=_handler("arguments_error_handler", arguments, trace) if arguments else abort,
-        tool_error=tell_model,
+        tool_error=_handler("execution_error_handler", execution, trace) if execution else tell_model,
         execution=_handler("execution_error_handler", execution, trace) if execution else tell_model,
         unknown_name=_unknown_name(config["hallucinated"]) if config.get("hallucinated") else abort_on_unknown_name,
     )

@@ -30,7 +30,10 @@ def observe(scenario: Scenario, mode: str) -> dict[str, Any]:
             outcomes = asyncio.run(_all_async(scenario, way, agent, trace))
         settle(scenario)
         if journal is not None:
+            told = len(trace.events)
             _tell_again(agent, journal, outcomes)
+            # Providers are asked for the tools whose calls are told, so that their values come back as they were.
+            trace.events[told:] = [event for event in trace.events[told:] if event["ev"] != "provider_called"]
     observed: dict[str, Any] = {"model_calls": player.requests, "trace": trace.events, "outcomes": outcomes}
     if scenario.window is not None:
         observed["memory_after"] = {

@@ -47,12 +47,16 @@ TOOL_EVENTS = frozenset(
 
 # ---------------------------------------------------------------- tokens for texts
 
+_UNFIT = "<arguments do not fit>"
 _TEXTS = (
     # of the recordings
     (r"Tool '(.*?)' was executed .* was rolled back due to failure of tool '(.*?)'", r"<\1 undone: \2 failed>"),
     (r"(?:[a-z][\w$]*\.)+(\w+(?:Exception|Error))", r"<failed with \1>"),
     (r"(?:[a-z][\w$]*\.)+(\w+(?:Exception|Error)): (.*)", r"<\1: \2>"),
+    (r"(Missing required tool argument|Tool argument '.*' must be|Failed to parse tool search arguments).*", _UNFIT),
+    (r"No matching tools found(, besides those that you have already\.)?", "<nothing found>"),
     # ours
+    (r"([Tt]he argument '\w+'|arguments) of '.*?' (is missing|is not a list|are not JSON).*; expected .*", _UNFIT),
     (r"Tool '(.*?)' had succeeded, but it was undone because tool '(.*?)' failed\.", r"<\1 undone: \2 failed>"),
     (r"Tool '(.*?)' had succeeded, but it was undone because the run was given up\.", r"<\1 undone: given up>"),
     (r"Tool '(.*?)' had succeeded\. Undoing it because .* was attempted and failed: .*", r"<\1 not undone>"),
@@ -74,6 +78,7 @@ _ERRORS = (
     (r"Either text or contents must be provided", "<a result without contents>"),
     (r"ToolExecutionResultMessage\.id\(\)\" is null", "<a result without an id>"),
     (r"\"argumentsMap\" is null", "<arguments are null>"),
+    (r"Missing required tool argument|Tool argument '.*' must be|Failed to parse tool search arguments", _UNFIT),
 )
 _ARGUMENTS = re.compile(r"(Argument \"|Required parameter \"|.*is not (convertable|a valid enum value))", re.DOTALL)
 _JSON = re.compile(r"^(Json\w*|MismatchedInputException|InvalidFormatException|UnrecognizedPropertyException)$")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .calls import Calls, Teller
+from .calls import Calls
 from .scenario import Scenario
 from .story import (
     CHECKED,
@@ -25,6 +25,7 @@ from .story import (
     thrown,
     usage_of,
 )
+from .teller import Teller
 
 __all__ = ["promise"]
 
@@ -64,7 +65,12 @@ class _Run(Calls):
         super().__init__(teller, memory_id, call.get("invocation_params"))
         if teller.config.get("system"):
             self.conversation.add_system(teller.config["system"])
-        self.conversation.add([({"role": "user", "text": call["user"]}, None)])
+        self.user = call["user"]
+        question = {"role": "user", "text": self.user}
+        self.first: list[dict[str, Any]] | None = None
+        if "D-30" not in self.on:  # the reference does not look into the window again for its first request
+            self.first = [*self.conversation.view(), question]
+        self.conversation.add([(question, None)])
         self.executions: list[dict[str, Any]] = []
         self.intermediate: list[dict[str, Any]] = []
         self.ledger: list[Call] = []
@@ -103,13 +109,14 @@ class _Run(Calls):
             self.intermediate.append(self.reply["message"])
 
     def _ask(self) -> dict[str, Any]:
-        teller, messages = self.teller, self.conversation.view()
+        teller, messages = self.teller, self.first or self.conversation.view()
+        self.first = None
         if not messages:
             raise Failed(thrown("<no messages to send>"))
+        self.offer.prepare(self.user, messages)
         teller.listen("RequestIssued")
         teller.requests += 1
-        tools = [tool["name"] for tool in self.scenario.tools]
-        teller.note("model_request", n=teller.requests, tools=tools, messages=messages)
+        teller.note("model_request", n=teller.requests, tools=list(self.offer.shown), messages=messages)
         entry = self.scenario.reply(teller.requests - 1) or {"error": thrown("<script ended>")}
         for word in (entry.get("text") or "").replace(" ", " \0").split("\0"):
             if word:
@@ -162,7 +169,8 @@ class _Run(Calls):
             self._undo_all(calls, f"{failed[0].name} failed")
         self._remember_results([] if told_already else calls)
         self.open = []
-        behaviors = [self.teller.tools.get(call.name, {}).get("returnBehavior", "TO_LLM") for call in calls]
+        self.offer.settled(calls)
+        behaviors = [self.offer.known.get(call.name, {}).get("returnBehavior", "TO_LLM") for call in calls]
         if failed or not calls:
             return False
         return behaviors[-1] == "IMMEDIATE_IF_LAST" or "TO_LLM" not in behaviors

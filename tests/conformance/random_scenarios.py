@@ -42,7 +42,7 @@ def random_scenario(seed: int) -> dict[str, Any]:
     if draw.random() < 0.1:
         config[draw.choice(["after_hook", "before_hook"])] = {"tool": "alpha", "throw": _error(draw)}
     calls = [{"user": f"question {number}"} for number in range(draw.choice([1, 1, 2]))]
-    return {
+    scenario: dict[str, Any] = {
         "name": f"random_{seed}",
         "tools": _tools(draw, concurrent),
         "config": config,
@@ -50,6 +50,41 @@ def random_scenario(seed: int) -> dict[str, Any]:
         "calls": calls,
         "return_type": draw.choice(["Result<String>", "Result<String>", "TokenStream"]),
     }
+    if draw.random() < 0.5:
+        _offer(draw, scenario)
+    return scenario
+
+
+def _offer(draw: random.Random, scenario: dict[str, Any]) -> None:
+    """Tools that are not there from the beginning, or hidden, and calls of them."""
+    config: dict[str, Any] = scenario["config"]
+    if draw.random() < 0.7:
+        config["providers"] = [_provider(draw) for _ in range(draw.choice([1, 1, 2]))]
+    if draw.random() < 0.6:
+        config["tool_search"] = {"max_results": draw.choice([1, 2, 5])}
+        if draw.random() < 0.2:
+            config["tool_search"]["throw_arguments_exceptions"] = True
+        draw.choice(scenario["tools"])["searchBehavior"] = "ALWAYS_VISIBLE"
+    for reply in scenario["model_script"]:
+        if reply.get("tool_calls") and draw.random() < 0.7:
+            name = draw.choice(["d1", "d2", "tool_search_tool", "tool_search_tool"])
+            found = draw.choice(['["a"]', '["D"]', '["d1 hotel", 2]', '["zzz"]', '"a"', "[],"])
+            arguments = f'{{"terms":{found}}}' if name == "tool_search_tool" else "{}"
+            reply["tool_calls"].append({"id": f"{draw.randrange(10**6)}", "name": name, "arguments": arguments})
+
+
+def _provider(draw: random.Random) -> dict[str, Any]:
+    def given(name: str) -> dict[str, Any]:
+        tool = {"kind": "spec", "name": name, "returnBehavior": "TO_LLM", "behaviour": {"return": name}}
+        return tool | ({"description": "a hotel"} if draw.random() < 0.5 else {})
+
+    def step() -> list[dict[str, Any]] | None:
+        # A name that is there already: given up by a static provider, passed over by a dynamic one.
+        names = draw.choice([[], ["d1"], ["d2"], ["d1", "d2"], ["d1", "alpha"] if draw.random() < 0.3 else ["d1"]])
+        return [given(name) for name in names] if draw.random() < 0.9 else None
+
+    throws = {"throw": _error(draw)} if draw.random() < 0.1 else {}
+    return {"dynamic": draw.random() < 0.6, "steps": [step() for _ in range(draw.choice([1, 2, 3]))], **throws}
 
 
 def _error(draw: random.Random) -> dict[str, Any]:

@@ -21,10 +21,12 @@ from surehand import (
     RunFinished,
     RunResult,
     RunStarted,
+    SearchResult,
     SystemMessage,
     TextContent,
     ToolArgumentsError,
     ToolCall,
+    ToolError,
     ToolExecuted,
     ToolExecution,
     ToolExecutionError,
@@ -99,7 +101,7 @@ _ROUNDS = r"after (\d+) rounds"
 def _token_of(error: BaseException) -> str | None:
     text = str(error)
     match error:
-        case ToolArgumentsError():
+        case ToolArgumentsError() | ToolError():
             return "<arguments do not fit>"
         case UnknownToolError():
             return f"<no tool {_first(_UNKNOWN, text)}>"
@@ -179,6 +181,8 @@ def execution_of(execution: ToolExecution[Any]) -> dict[str, Any]:
 
 
 def object_of(value: Any) -> Any:
+    if isinstance(value, SearchResult):
+        return {}  # as the recordings show what they know nothing of
     if isinstance(value, TextContent | ImageContent):
         return content_of(value)
     if isinstance(value, list | tuple):

@@ -30,7 +30,7 @@ VECTORS = Path(__file__).parent / "vectors"
 MODES = ("run", "arun", "stream", "astream")
 _JOURNAL = "+journal"
 
-ALONE = ("coercion", "returns")  # kinds of scenarios about one tool alone
+ALONE = ("coercion", "returns", "search")  # kinds of scenarios about one tool alone
 _ORDER = {"spec": 1, "map": 2}
 DEFAULT_RETURN_TYPE = "Result<String>"
 
@@ -159,10 +159,6 @@ def why_not_judged(scenario: Scenario) -> str | None:
     if scenario.kind in ALONE:
         unknown = sorted(_unknown_words_alone(scenario))
         return f"this runner does not know {unknown[0]!r}" if unknown else None
-    if scenario.config.get("tool_search") is not None:
-        return "tool search"
-    if scenario.config.get("providers"):
-        return "tool providers"
     if not _RESULT.fullmatch(scenario.return_type):
         return "return types other than Result<String> and TokenStream"
     unknown = sorted(_unknown_words(scenario))
@@ -175,7 +171,16 @@ _PARAM = frozenset({"name", "type", "required", "default", "description"})
 _SHOWN_AS = frozenset({"content", "contents", "image", "opaque", "self_ref", "optional", "void"})
 
 
+_SEARCH = frozenset({"name", "about", "kind", "catalogue", "cases"})
+_SEARCHED = frozenset({"arguments", "max_results", "min_score"})
+
+
 def _unknown_words_alone(scenario: Scenario) -> Iterator[str]:
+    if scenario.kind == "search":
+        yield from set(scenario.raw) - _SEARCH
+        for case in scenario.raw["cases"]:
+            yield from set(case) - _SEARCHED
+        return
     tool = scenario.raw["tool"]
     yield from set(scenario.raw) - _ALONE
     yield from set(tool) - _TOOL
@@ -202,6 +207,8 @@ _CONFIG = frozenset(
         *("providers", "tool_search"),
     }
 )
+_SEARCHING = frozenset({"max_results", "min_score", "throw_arguments_exceptions"})
+_PROVIDER = frozenset({"dynamic", "steps", "throw"})
 _KINDS = frozenset({"method", "spec", "map", "nested_list", "not_a_tool"})
 _ENTRY = frozenset({"text", "tool_calls", "usage", "error", "repeat", "no_complete_tool_call_events"})
 _CALL = frozenset({"user", "memory_id", "invocation_params"})
@@ -210,8 +217,11 @@ _CALL = frozenset({"user", "memory_id", "invocation_params"})
 def _unknown_words(scenario: Scenario) -> Iterator[str]:
     """What the scenario says that this runner would pass over: to judge it nevertheless would be a guess."""
     yield from set(scenario.config) - _CONFIG
+    yield from set(scenario.config.get("tool_search") or {}) - _SEARCHING
+    for provider in scenario.config.get("providers") or []:
+        yield from set(provider) - _PROVIDER
     yield from set(scenario.config.get("stream_skip") or {}) - {"on_error"}
-    for tool in scenario.tools:
+    for tool in [*scenario.tools, *_provided(scenario)]:
         yield from {tool["kind"]} - _KINDS
         for param in tool.get("params") or []:
             yield from unknown_types(kind_of(param["type"]))
@@ -221,3 +231,10 @@ def _unknown_words(scenario: Scenario) -> Iterator[str]:
     for entries, known in ((scenario.script, _ENTRY), (scenario.calls, _CALL)):
         for entry in entries:
             yield from set(entry) - known
+
+
+def _provided(scenario: Scenario) -> Iterator[dict[str, Any]]:
+    """Every tool that a provider of the scenario may give."""
+    for provider in scenario.config.get("providers") or []:
+        for step in provider["steps"]:
+            yield from step or ()

@@ -36,7 +36,9 @@ def paths_in(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return [path]
 
 
-@pytest.mark.parametrize("name", ["basic_three_rounds", "comp_across_rounds", "stream_single_round", "halluc_default"])
+@pytest.mark.parametrize(
+    "name", ["basic_three_rounds", "comp_across_rounds", "stream_single_round", "halluc_default", "prov_dynamic"]
+)
 def test_a_recording_with_any_one_value_changed_fails(name: str) -> None:
     unchanged = vector(name)
     mode = modes_of(Scenario(unchanged["scenario"]))[0]
@@ -54,7 +56,9 @@ def test_a_recording_with_any_one_value_changed_fails(name: str) -> None:
     assert unseen == [path for path in paths_in(unchanged["expected"]) if path[-1] == "class"]
 
 
-@pytest.mark.parametrize("name", ["basic_three_rounds", "comp_across_rounds", "stream_single_round", "halluc_default"])
+@pytest.mark.parametrize(
+    "name", ["basic_three_rounds", "comp_across_rounds", "stream_single_round", "halluc_default", "prov_dynamic"]
+)
 def test_a_recording_without_one_of_its_events_fails(name: str) -> None:
     unchanged = vector(name)
     mode = modes_of(Scenario(unchanged["scenario"]))[0]
@@ -95,9 +99,10 @@ def test_the_model_and_the_engine_agree_on_scenarios_that_nobody_recorded(seed: 
 def test_the_command_counts_and_names_what_fails_and_what_waits(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    good, bad = vector("basic_no_tool_call"), vector("basic_no_tools")
+    good, bad, later = vector("basic_no_tool_call"), vector("basic_no_tools"), vector("basic_no_tools")
+    later["scenario"]["config"] = {"unheard_of": 1}
     bad["expected"]["outcomes"][0]["result"]["content"] = "goodbye"
-    for name, value in (("good", good), ("bad", bad), ("later", vector("tsearch_basic"))):
+    for name, value in (("good", good), ("bad", bad), ("later", later)):
         (tmp_path / f"{name}.json").write_text(json.dumps(value), "utf-8")
     (tmp_path / "INDEX.json").write_text("[]", "utf-8")
     assert main([str(tmp_path)]) == 1
@@ -105,7 +110,9 @@ def test_the_command_counts_and_names_what_fails_and_what_waits(
     assert [line for line in lines if line.startswith("FAILED")] == [
         f"FAILED bad [{way}{journal}]" for journal in ("", "+journal") for way in ("run", "arun", "stream", "astream")
     ]
-    assert [line for line in lines if line.startswith("not judged yet")] == ["not judged yet: tool search (1)"]
+    assert [line for line in lines if line.startswith("not judged yet")] == [
+        "not judged yet: this runner does not know 'unheard_of' (1)"
+    ]
     assert lines[-1] == "1 passed, 1 failed"
 
 

@@ -9,7 +9,7 @@ import json
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from enum import Enum
 from typing import Any
@@ -19,6 +19,7 @@ from pydantic import TypeAdapter
 from surehand import (
     ImageContent,
     Parameters,
+    ProviderRequest,
     ReturnBehavior,
     TextContent,
     ToolCall,
@@ -69,7 +70,16 @@ class Toolbox:
 
     def entries(self) -> list[Any]:
         """What goes into ``Agent(tools=…)``."""
-        return list(itertools.chain.from_iterable(self._entry(each) for each in self._scenario.tools))
+        providers = [_Provider(self, *each) for each in enumerate(self._scenario.config.get("providers") or [])]
+        return [*self.made(self._scenario.tools), *providers]
+
+    def made(self, described: Iterable[Mapping[str, Any]]) -> list[Any]:
+        """These tools."""
+        return list(itertools.chain.from_iterable(map(self._entry, described)))
+
+    def note(self, event: str, **fields: Any) -> None:
+        """Write it into the trace."""
+        self._trace.note(event, **fields)
 
     def _entry(self, described: Mapping[str, Any]) -> list[Any]:
         match described["kind"]:
@@ -103,7 +113,7 @@ class Toolbox:
         returns = hint_of(kind_of(described.get("returns", "string")))
         function = function_with(described["name"], hints, defaults, returns, body)
         options = {"description": described.get("description"), "returns": _BEHAVIORS[described["returnBehavior"]]}
-        return tool(name=described["name"], repeat="safe", **options)(function)
+        return tool(name=described["name"], repeat="safe", metadata=_metadata(described), **options)(function)
 
     def _in_turn(self, context: ToolContext[Any] | None) -> None:
         # The recording started the calls of a round that far apart: the n-th call of the round waits n times as long.
@@ -168,6 +178,29 @@ class Toolbox:
         if plan.attributes and not isinstance(value, ToolResult):
             return ToolResult.of(str(value), value=value, attributes=plan.attributes)
         return value
+
+
+class _Provider:
+    """A provider that gives what it is told to, each time the next of its steps; the last of them for ever."""
+
+    def __init__(self, toolbox: Toolbox, index: int, described: Mapping[str, Any]) -> None:
+        self._toolbox, self._index, self._described = toolbox, index, described
+        self._asked = 0
+        self.dynamic = bool(described.get("dynamic"))
+
+    def provide(self, request: ProviderRequest[Any]) -> list[Any] | None:
+        self._asked += 1
+        asked = {"user_message": request.user_message.text, "messages": len(request.messages)}
+        self._toolbox.note("provider_called", provider=self._index, call=self._asked, **asked)
+        if self._described.get("throw"):
+            raise exception_of(self._described["throw"])
+        steps = self._described["steps"]
+        step = steps[min(self._asked, len(steps)) - 1]
+        return None if step is None else self._toolbox.made(step)
+
+
+def _metadata(described: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: described[key] for key in ("searchBehavior",) if key in described}
 
 
 def _live(described: Mapping[str, Any], kind: str, value: Any) -> Any:
@@ -251,7 +284,7 @@ def _hint(param: Mapping[str, Any]) -> Any:
 
 
 def _spec(described: Mapping[str, Any]) -> ToolSpec:
-    return ToolSpec(described["name"], described.get("description"))
+    return ToolSpec(described["name"], described.get("description"), metadata=_metadata(described))
 
 
 def _shown_arguments(described: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
