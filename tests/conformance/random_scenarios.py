@@ -84,7 +84,9 @@ def _provider(draw: random.Random) -> dict[str, Any]:
         return [given(name) for name in names] if draw.random() < 0.9 else None
 
     throws = {"throw": _error(draw)} if draw.random() < 0.1 else {}
-    return {"dynamic": draw.random() < 0.6, "steps": [step() for _ in range(draw.choice([1, 2, 3]))], **throws}
+    dynamic = draw.random() < 0.6
+    # One that is asked once gives the same to every run: a run that is told again asks it again.
+    return {"dynamic": dynamic, "steps": [step() for _ in range(draw.choice([1, 2, 3]) if dynamic else 1)], **throws}
 
 
 def _error(draw: random.Random) -> dict[str, Any]:
