@@ -379,7 +379,7 @@ def test_runs_at_the_same_time_do_not_share_what_they_were_given() -> None:
 
     agent = scripted(ScriptedModel([reply] * 20), tools=[tool_provider(given)])
 
-    async def main() -> list[str]:
+    async def main() -> list[Any]:
         return [result.output for result in await asyncio.gather(*(agent.arun(str(n)) for n in range(20)))]
 
     assert asyncio.run(main()) == [f"of_{n}" for n in range(20)]
@@ -407,6 +407,9 @@ def without_parameter() -> list[Any]:
     return []
 
 
+anything: Any = tool_provider
+
+
 async def generates(request: Any) -> Any:
     yield 1
 
@@ -415,8 +418,8 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "twin alone": (Twin, "has aprovide and no provide; `async def provide` works in every mode"),
     "dynamic": (Odd, "tool provider 'Odd': dynamic=1; expected True (asked before every request) or False"),
     "with tools": (Mixed, "has @tool methods, and a method provide, which makes it a tool provider"),
-    "no parameter": (lambda: tool_provider(without_parameter), "a function that can be called with (request), not"),
-    "generator": (lambda: tool_provider(generates), "provide is an async generator; give a list of tools instead"),
+    "no parameter": (lambda: anything(without_parameter), "a function that can be called with (request), not"),
+    "generator": (lambda: anything(generates), "provide is an async generator; give a list of tools instead"),
     "class": (lambda: Provider, "Provider is a class; give an instance of it: Provider()"),
 }
 

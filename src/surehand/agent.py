@@ -58,12 +58,12 @@ class Agent(Generic[DepsT, OutputT]):
     ``relax_tool_choice``, whether a forced tool choice is relaxed after the first round.
 
     What happens on failure: ``on_error`` (an ``ErrorPolicy``, or one handler for failed bodies); ``undo`` (an
-    ``UndoPolicy``, by default ``ON_GIVE_UP`` as soon as a tool has an undo or there is a provider); ``undo_when(execution)`` refines
-    ``ON_TOOL_ERROR``; ``undo_timeout`` and ``drain_timeout`` in seconds; ``on_abort``, ``"complete"`` or
-    ``"discard"``, says what history keeps of a round that was given up; ``on_tool_error(context)`` is told of
-    each round in which a call failed. ``decoding``: what is done about arguments that do not fit (``Decoding``).
-    ``max_result``: how many characters of a result's text the model reads (200,000; ``None``: all); values are kept
-    whole.
+    ``UndoPolicy``, by default ``ON_GIVE_UP`` as soon as a tool has an undo or there is a provider);
+    ``undo_when(execution)`` refines ``ON_TOOL_ERROR``; ``undo_timeout`` and ``drain_timeout`` in seconds;
+    ``on_abort``, ``"complete"`` or ``"discard"``, says what history keeps of a round that was given up;
+    ``on_tool_error(context)`` is told of each round in which a call failed. ``decoding``: what is done about arguments
+    that do not fit (``Decoding``). ``max_result``: how many characters of a result's text the model reads (200,000;
+    ``None``: all); values are kept whole.
 
     Watching and changing: ``before_tool(context)`` may return another ``ToolCall`` or a ``ToolResult``;
     ``after_tool(execution, context)``; ``listeners``; ``transform_request(request, memory_id)``.

@@ -45,12 +45,14 @@ class KeywordSearch:
         argument_errors: bool = False,
         text: Callable[[Sequence[str]], str] = _listed,
     ) -> None:
-        for option, value in (("name", name), ("argument", argument)):
-            if not isinstance(value, str) or not value.strip():  # pyright: ignore[reportUnnecessaryIsInstance]
+        names: dict[str, Any] = {"name": name, "argument": argument}
+        counts = {"max_results": max_results, "min_score": min_score}
+        for option, value in names.items():
+            if not isinstance(value, str) or not value.strip():
                 raise UserError(f"KeywordSearch({option}={value!r}): expected a name")
-        for option, value in (("max_results", max_results), ("min_score", min_score)):
-            if not is_whole(value):
-                raise UserError(f"KeywordSearch({option}={value!r}): expected a whole number of at least 0")
+        for option, count in counts.items():
+            if not is_whole(count):
+                raise UserError(f"KeywordSearch({option}={count!r}): expected a whole number of at least 0")
         expected = misfit(text, "names", may_be_async=False)
         if expected is not None:
             raise UserError(f"KeywordSearch(text={text!r}): expected {expected}")

@@ -160,9 +160,9 @@ class Source:
 
     def made(self, given: Any) -> Sequence[Tool]:
         """The tools of what the provider gave; raises ``UserError`` for what is none, naming the provider."""
-        if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
+        if not _is_list(given):
             raise UserError(f"tool provider {self.name} gave {given!r}; expected a list of tools, or None")
-        objects = tuple(cast("Iterable[Any]", given))
+        objects = tuple(given)
         try:
             tools = self.tools_of(objects)
         except UserError as error:
@@ -193,6 +193,10 @@ class Source:
             elif known[tool.name] is not tool:
                 _log.debug("tool provider %s gives %r, which is there already: the first stays", self.name, tool.name)
         return fresh
+
+
+def _is_list(given: object) -> bool:
+    return isinstance(given, Iterable) and not isinstance(given, str | bytes | Mapping)
 
 
 def _same(one: Any, other: Any) -> bool:
