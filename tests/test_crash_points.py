@@ -43,6 +43,7 @@ SCENARIOS = {
     "tools of a provider, given up": (agents.provided, {}),
     "tools of a provider, given up, astream": (agents.provided, {"mode": "astream"}),
     "tools that are searched for": (agents.searching, {"mode": "arun"}),
+    "an agent of a provider, given up": (delegating.provided, {"mode": "arun"}),
     "steps of a call": (agents.mover, {}),
     "an agent asks another": (delegating.delegating, {}),
     "an agent asks another, astream": (delegating.delegating, {"mode": "astream"}),

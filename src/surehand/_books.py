@@ -32,13 +32,7 @@ from .tools._steps import Steps
 from .tools._tool import Decoding, Outcome, Parameters, Tool, ToolContext, ToolExecution, ToolResult, UndoOutcome
 from .tools._toolset import Toolset
 
-__all__ = [
-    "Hooks",
-    "Round",
-    "Run",
-    "RunLog",
-    "Settings",
-]
+__all__ = ["Hooks", "Round", "Run", "RunLog", "Settings"]
 
 
 def _ignore(_: Any) -> None:
@@ -122,7 +116,6 @@ class Round(Struct, eq=False):
     failures: dict[int, BaseException] = {}  # what gives the run up
     stopped: bool = False
     why_not_run: str = "the round ended before"
-    sought: frozenset[str] = frozenset()  # names of tools that were asked for while it was told again
     reclaimed: bool = False  # whether calls of it were begun by a process that died before the reply was complete
 
     def receive(self, message: AssistantMessage) -> None:
@@ -190,10 +183,8 @@ class Run(Struct, eq=False, kw_only=True):
 
     settings: Settings
     toolset: Toolset
+    toolbox: Any = None  # how far its providers were asked and its searches looked at, once one of them was
     run_id: str
-    has_asked: bool = False  # whether the providers that are asked once have been
-    has_looked: bool = False  # whether the conversation of before has been looked at for tools that were found
-    searched: int = 0  # how many of the messages have been
     history: Sequence[Message]  # what was said before, for runs without a memory
     messages: list[Any]  # what this run adds to the conversation: messages, and ``Unread`` ones once it has ended
     system: SystemMessage | None  # goes to the memory; without one it heads the history

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ._books import Round, Run
@@ -24,15 +25,29 @@ from .tools._toolset import Toolset
 __all__ = ["equip", "learn"]
 
 
+class Toolbox(Struct, eq=False):
+    """What has been done for the tools of one run."""
+
+    has_asked: bool = False  # the providers that are asked once per run
+    has_looked: bool = False  # for tools that were found, in the conversation of before
+    looked_at: int = 0  # how many of the run's own messages were
+    sought: set[tuple[int, str]] = set()  # tools that were asked for while the round of that number was told again
+
+
+def _toolbox(run: Run) -> Toolbox:
+    run.toolbox = run.toolbox or Toolbox()
+    return cast(Toolbox, run.toolbox)
+
+
 async def equip(run: Run, messages: Sequence[Message]) -> None:
     """Before a request with these messages: bring the run's tools up to date, and what the model sees of them."""
-    before = run.toolset
-    if not run.has_asked:
-        await _ask_once(run, messages)
-    if not run.has_looked:
-        run.has_looked, run.toolset = True, run.toolset.showing(found_in(messages, run.settings.search))
+    before, box = run.toolset, _toolbox(run)
+    if not box.has_asked:
+        await _ask_once(run, box, messages)
+    if not box.has_looked:
+        box.has_looked, run.toolset = True, run.toolset.showing(found_in(messages, run.settings.search))
     await _ask_dynamic(run, messages)
-    _show_found(run)
+    _show_found(run, box)
     _offer(run, before)
 
 
@@ -41,31 +56,35 @@ async def learn(run: Run, round_: Round) -> None:
 
     If they fail, the run is halted: without the tool nobody could undo the call.
     """
-    before, unknown = run.toolset, _unknown(run, round_)
-    if not unknown <= round_.sought:
-        round_.sought = unknown
+    before, box = run.toolset, _toolbox(run)
+    sought = {(round_.number, name) for name in _unknown(run, round_)}
+    if not sought <= box.sought:
+        box.sought |= sought
         messages = (*run.history, *read(run.messages))
         try:
-            if not run.has_asked:
-                await _ask_once(run, messages)
+            if not box.has_asked:
+                await _ask_once(run, box, messages)
             if _unknown(run, round_):
                 await _ask_dynamic(run, messages)
         except BaseException as raised:
             raise halt(run, unwrapped(raised))  # noqa: B904  (nothing was done, and it can be resumed)
-    _show_found(run)
+    if box.has_asked or not run.settings.providers:  # else what was found may be theirs, and is looked at later
+        _show_found(run, box)
     _offer(run, before)
 
 
-def _unknown(run: Run, round_: Round) -> frozenset[str]:
+def _unknown(run: Run, round_: Round) -> set[str]:
     tools = run.toolset.tools
     unknown = {slot: call.name for slot, call in round_.calls.items() if call.name not in tools}
-    return frozenset(name for slot, name in unknown.items() if _needs_tool(run, round_.key(slot)))
+    return {name for slot, name in unknown.items() if _needs_tool(run, round_.key(slot))}
 
 
 def _needs_tool(run: Run, key: str) -> bool:
     """Whether the call is to be run, may have to be undone, or has a value of its tool's type."""
     end = run.recorded.ends.get(key)
-    return end is None or end.can_undo or end.outcome in (Outcome.DONE, Outcome.UNKNOWN)
+    if end is None or key in run.recorded.parts:
+        return True
+    return end.can_undo or end.outcome in (Outcome.DONE, Outcome.UNKNOWN)
 
 
 def _offer(run: Run, before: Toolset) -> None:
@@ -76,14 +95,14 @@ def _offer(run: Run, before: Toolset) -> None:
 # ---------------------------------------------------------------- providers
 
 
-async def _ask_once(run: Run, messages: Sequence[Message]) -> None:
+async def _ask_once(run: Run, box: Toolbox, messages: Sequence[Message]) -> None:
     """Ask those providers that are asked once per run; then, with a search, hide what waits to be found."""
     settings, given = run.settings, dict[str, Tool]()
     for source in settings.providers:
         if not source.dynamic:
             tools = await _given_by(run, source, messages)
             given.update(source.added_to({**run.toolset.tools, **given}, tools))
-    run.has_asked = True
+    box.has_asked = True
     if given and settings.search:
         searches = {tool.name for tool in settings.search}
         own = {name: tool for name, tool in run.toolset.tools.items() if name not in searches}
@@ -121,11 +140,11 @@ async def _given_by(run: Run, source: Source, messages: Sequence[Message]) -> It
 # ---------------------------------------------------------------- what was found
 
 
-def _show_found(run: Run) -> None:
+def _show_found(run: Run, box: Toolbox) -> None:
     """Show what this run's searches have found since; names that no tool has are left out (spec 14.4)."""
-    if run.settings.search and run.searched < len(run.messages):
-        names = found_in(run.messages[run.searched :], run.settings.search)
-        run.searched = len(run.messages)
+    if run.settings.search and box.looked_at < len(run.messages):
+        names = found_in(run.messages[box.looked_at :], run.settings.search)
+        box.looked_at = len(run.messages)
         run.toolset = run.toolset.showing(names)
         unknown = [name for name in dict.fromkeys(names) if name not in run.toolset.tools]
         if unknown and run.listening:

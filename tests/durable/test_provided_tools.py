@@ -10,6 +10,7 @@ import pytest
 from surehand import (
     Happened,
     KeywordSearch,
+    LimitWarning,
     MessageWindow,
     ProviderRequest,
     ReplayMismatch,
@@ -196,6 +197,24 @@ def test_a_run_that_goes_on_shows_what_its_searches_have_found(mode: Mode, remem
     assert shown == [["tool_search_tool", "book"], ["tool_search_tool", "book", "look"]]
     assert [execution.value.names for execution in ended.answer.executions[::2]] == [("book",), ("look",)]
     assert agent(life, tools=[look, Shop(shop(life))], **options()).resume(RUN) == ended.answer
+
+
+@every_mode
+def test_what_was_found_is_shown_once_its_provider_has_been_asked(mode: Mode) -> None:
+    life = Life()
+    script = [calls(call("tool_search_tool", {"terms": ["lookup"]})), book("seat"), say("Done")]
+
+    def options() -> dict[str, Any]:
+        # The window holds the latest exchange alone, so that the result of the search is evicted.
+        return {"tool_search": KeywordSearch(), "memory": MessageWindow(2)}
+
+    lookup = tool(name="lookup", repeat="safe")(lambda: "there is")
+    mode.drive(agent(life, *script, tools=[*shop(life, "after seat"), Shop([lookup])], **options()), run_id=RUN)
+    life.next()
+    model = ScriptedModel([calls(call("lookup")), say("Done")])
+    ended = mode.drive(agent(life, model, tools=[*shop(life), Shop([lookup])], **options()), run_id=RUN)
+    assert [[spec.name for spec in request.tools] for request in model.requests] == [["tool_search_tool", "lookup"]] * 2
+    assert (ended.answer.output, ended.of(LimitWarning)) == ("Done", [])
 
 
 @every_mode

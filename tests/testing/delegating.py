@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from surehand import Agent, MessageWindow, ToolCall
+from surehand import Agent, MessageWindow, ToolCall, tool_provider
 from surehand.testing import call, calls, say
 
 from .agents import booking, fail, pay
@@ -39,6 +39,14 @@ def in_vain(folder: Path) -> Agent[Any, Any]:
     """The agent that it asks books something and gives up, which is undone; it goes on by itself."""
     inner = _travel(booking("b"), calls(call("look", {"what": "d"}), call("fail")))
     return Agent(replies(booking("a"), calls(ask()), booking("c"), say("Done.")), tools=[book, inner])
+
+
+def provided(folder: Path) -> Agent[Any, Any]:
+    """The agent that it asks comes from a provider, and so does what that agent books with; all of it is undone."""
+    given = tool_provider(lambda request: [book])
+    inner = _travel(booking("b"), calls(call("look", {"what": "d"})), say("Booked."), tools=(look, given))
+    script = replies(calls(ask()), calls(call("look", {"what": "a"})), calls(call("fail")))
+    return Agent(script, tools=[look, fail, tool_provider(lambda request: [inner], dynamic=True)])
 
 
 def unlucky(folder: Path) -> Agent[Any, Any]:

@@ -276,7 +276,7 @@ def _is_agent(tools: Mapping[str, Tool], execution: ToolExecution[Any]) -> bool:
 
 
 def _tools(here: Stage) -> dict[str, Tool]:
-    """The tools of the agent and of the agents among them, and those that its providers gave when the run was told again."""
+    """The tools of the agent and of agents among them, and what its providers gave when the run was told again."""
     return {**tools_of(here.agent), **here.watch.provided}
 
 
