@@ -221,6 +221,7 @@ def test_a_provider_bound_to_its_thread_is_refused_where_it_would_have_to_leave_
 @pytest.mark.parametrize("form", ["provide", "aprovide"])
 def test_a_run_is_cancelled_while_a_provider_takes_its_time(form: str) -> None:
     token, asked, over = CancelToken(), threading.Event(), threading.Event()
+    returned: list[bool] = []
 
     async def wait(request: Any) -> list[Any]:
         asked.set()
@@ -229,7 +230,7 @@ def test_a_run_is_cancelled_while_a_provider_takes_its_time(form: str) -> None:
 
     def block(request: Any) -> list[Any]:
         asked.set()
-        over.wait(10)
+        returned.append(over.wait(10))
         return []
 
     provider = tool_provider(wait if form == "aprovide" else block)
@@ -239,10 +240,12 @@ def test_a_run_is_cancelled_while_a_provider_takes_its_time(form: str) -> None:
         task = asyncio.ensure_future(agent.arun("Go", cancel=token))
         await asyncio.get_running_loop().run_in_executor(None, asked.wait)
         token.cancel()
-        await task
+        async with asyncio.timeout(10):
+            await task
 
     with pytest.raises(RunCancelled):
         asyncio.run(main())
+    assert returned == []  # it is still at it
     over.set()
 
 

@@ -106,7 +106,7 @@ async def _ask_once(run: Run, box: Toolbox, messages: Sequence[Message]) -> None
     if given and settings.search:
         searches = {tool.name for tool in settings.search}
         own = {name: tool for name, tool in run.toolset.tools.items() if name not in searches}
-        run.toolset = searchable_toolset({**own, **given}, settings.search).showing(run.toolset.shown)
+        run.toolset = searchable_toolset({**own, **given}, settings.search)
     else:
         run.toolset = run.toolset.with_more(given.values())
 

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from typing import Any
 
 import msgspec
 import pytest
 
 from surehand import (
+    CancelToken,
+    ChatRequest,
+    ChatResponse,
     Happened,
     KeywordSearch,
     LimitWarning,
+    MemoryJournal,
     MessageWindow,
     ProviderRequest,
     ReplayMismatch,
+    RunCancelled,
     RunGivenUp,
     ToolContext,
+    UserMessage,
     report_of,
     tool,
     tool_provider,
@@ -23,7 +31,7 @@ from surehand import (
 )
 from surehand.testing import ScriptedModel, call, calls, say
 
-from ..modes import Mode
+from ..modes import RECORDED, Mode
 from .remains import RUN, Life, agent, asked, every_mode, raised
 
 
@@ -90,17 +98,18 @@ def test_a_run_that_goes_on_asks_for_the_tools_of_its_calls(mode: Mode, dynamic:
     life = Life()
     script = [calls(call("look")), book("seat"), book("car"), say("Done")]
     first = Shop(shop(life, "after car"), dynamic=dynamic)
-    mode.drive(agent(life, *script, tools=[look, first]), run_id=RUN)
+    given: dict[str, Any] = {"run_id": RUN, "history": [UserMessage.of("Earlier")]}
+    mode.drive(agent(life, *script, tools=[look, first]), **given)
     life.next()
     second = Shop(shop(life), dynamic=dynamic)
     again = agent(life, say("Done"), tools=[look, second])
-    ended = mode.drive(again, run_id=RUN)
+    ended = mode.drive(again, **given)
     car = ("book", "car", f"{RUN}:3.0")
     assert life.log == [("book", "seat", f"{RUN}:2.0"), car, car]
     assert (ended.answer.output, asked(again)) == ("Done", 1)
     assert [execution.value for execution in ended.answer.executions] == ["there is", Booking("seat"), Booking("car")]
-    # The first round names nothing that is unknown; the second does, and was asked with three messages before it.
-    assert second.asked == ([3, 7] if dynamic else [3])
+    # The first round names nothing that is unknown; the second does, and was asked with four messages before it.
+    assert second.asked == ([4, 8] if dynamic else [4])
 
 
 @every_mode
@@ -163,6 +172,85 @@ def test_a_provider_that_fails_while_a_run_is_told_again_undoes_nothing(mode: Mo
     assert kinds(life) == [("book", "seat"), ("book", "car")]
     ended = mode.drive(agent(life, say("Done"), tools=[Shop(shop(life))]), run_id=RUN)
     assert (ended.answer.output, len(kinds(life))) == ("Done", 3)
+
+
+@every_mode
+def test_a_call_that_has_ended_is_not_forgotten_because_a_provider_fails(mode: Mode) -> None:
+    life = Life()
+
+    def die(request: ChatRequest) -> ChatResponse:
+        life.dies()
+        return say("Done")
+
+    mode.drive(agent(life, book("seat"), die, tools=[Shop(shop(life))]), run_id=RUN)
+    life.next()
+
+    class Down(Shop):
+        def provide(self, request: ProviderRequest[Any]) -> list[Any]:
+            raise OSError("down")
+
+    assert type(mode.drive(agent(life, tools=[Down([])]), run_id=RUN).error) is OSError
+    ended = mode.drive(agent(life, calls(call("boom")), tools=[Shop(shop(life))]), run_id=RUN)
+    assert str(ended.error) == "boom"
+    assert kinds(life) == [("book", "seat"), ("cancel", "seat")]
+
+
+@pytest.mark.parametrize("mode", [mode for mode in RECORDED if mode.is_async], ids=str)
+def test_a_cancellation_while_a_provider_is_asked_again_waits_until_everything_is_told(mode: Mode) -> None:
+    life, token = Life(), CancelToken()
+    mode.drive(agent(life, book("seat"), book("car"), tools=[Shop(shop(life, "after car"))]), run_id=RUN)
+    life.next()
+
+    @tool_provider
+    async def given(request: ProviderRequest[Any]) -> list[Any]:
+        token.cancel()
+        await asyncio.sleep(0.001)
+        return shop(life)
+
+    ended = mode.drive(agent(life, tools=[given]), run_id=RUN, cancel=token)
+    assert type(ended.error) is RunCancelled
+    undone = [execution.value for execution in ended.report.undone]
+    assert undone[:1] == [Booking("seat")] and ("cancel", "seat") in kinds(life)
+
+
+@every_mode
+def test_nobody_is_asked_for_a_name_that_was_refused_nor_twice(mode: Mode) -> None:
+    life = Life()
+    static, dynamic = Shop(shop(life)), Shop([look], dynamic=True)
+    script = [calls(call("nope")), book("seat"), say("Done")]
+    mode.drive(agent(life, *script, tools=[static, dynamic]), run_id=RUN)
+    static, dynamic = Shop(shop(life)), Shop([look], dynamic=True)
+    assert agent(life, tools=[static, dynamic]).resume(RUN).executions[1].value == Booking("seat")
+    # Once, before the round with the booking: the one that is asked once gave the tool, so the other need not be.
+    assert (static.asked, dynamic.asked) == ([3], [])
+
+
+def test_whoever_follows_a_run_asks_once_for_a_tool_that_nobody_gives() -> None:
+    looked, begun, go = [0], threading.Event(), threading.Event()
+
+    class Watched(MemoryJournal):
+        def row(self, run_id: str) -> Any:
+            looked[0] += begun.is_set()
+            if looked[0] > 5:
+                go.set()
+            return super().row(run_id)
+
+    @tool(repeat="safe")
+    def wait() -> str:
+        begun.set()
+        go.wait(10)
+        return "waited"
+
+    life = Life()
+    life.journal = Watched()
+    first = agent(life, calls(call("wait")), say("Done"), tools=[wait])
+    thread = threading.Thread(target=first.run, args=("Go",), kwargs={"run_id": RUN})
+    thread.start()
+    begun.wait(10)
+    provider = Shop([], dynamic=True)
+    assert agent(life, tools=[provider]).run("Go", run_id=RUN).output == "Done"
+    thread.join()
+    assert provider.asked == [1]
 
 
 @every_mode
