@@ -155,6 +155,20 @@ def test_a_function_is_made_into_a_provider(mode: Mode) -> None:
     assert offered(ended) == [["after_1", "said_1"], ["after_1", "said_1", "said_3"]]
 
 
+def test_a_method_of_a_class_may_be_what_provides(sequential: Mode) -> None:
+    class Static:
+        @staticmethod
+        def provide(request: ProviderRequest[Any]) -> list[Any]:
+            return named("s")
+
+    class Shared:
+        @classmethod
+        def provide(cls, request: ProviderRequest[Any]) -> list[Any]:
+            return named("c")
+
+    assert offered(sequential.play(say("Hi"), tools=[Static(), Shared()])) == [["s", "c"]]
+
+
 def test_a_provider_may_give_whatever_tools_takes(mode: Mode) -> None:
     class Desk:
         @tool(repeat="safe")

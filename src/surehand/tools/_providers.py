@@ -11,7 +11,7 @@ from typing import Any, Generic, Protocol, TypeAlias, cast, overload, runtime_ch
 from msgspec import Struct
 from typing_extensions import TypeVar
 
-from .._checks import is_async_callable, misfit
+from .._checks import misfit
 from ..errors import UserError
 from ..messages import Message, UserMessage
 from ._context import Parameters
@@ -39,6 +39,10 @@ class ProviderRequest(Struct, Generic[DepsT], frozen=True, kw_only=True, eq=Fals
     deps: DepsT
 
 
+Provided: TypeAlias = Iterable[Any] | Awaitable[Iterable[Any] | None] | None
+"""What a provider gives: tools, in whatever form ``tools=`` takes them, or nothing."""
+
+
 @runtime_checkable
 class ToolProvider(Protocol):
     """Gives tools to runs; stands in ``tools=[…]`` like a tool (spec 6.3).
@@ -51,12 +55,12 @@ class ToolProvider(Protocol):
     nothing in it blocks. What it raises gives the run up.
     """
 
-    def provide(self, request: ProviderRequest[Any], /) -> Any:
+    def provide(self, request: ProviderRequest[Any], /) -> Provided:
         """The tools for that run: anything that ``tools=`` takes, except providers. ``None`` is none; may be async."""
         ...
 
 
-Providing: TypeAlias = Callable[[ProviderRequest[Any]], Iterable[Any] | Awaitable[Iterable[Any] | None] | None]
+Providing: TypeAlias = Callable[[ProviderRequest[Any]], Provided]
 """A function that gives tools."""
 
 
@@ -104,7 +108,7 @@ def is_provider(entry: object) -> bool:
 
 
 def _has(entry: object, name: str) -> bool:
-    return callable(inspect.getattr_static(entry, name, None))
+    return inspect.getattr_static(entry, name, None) is not None and callable(getattr(entry, name))
 
 
 def source_of(provider: Any) -> Source:
@@ -124,8 +128,6 @@ def _check(provider: Any) -> None:
             raise UserError(f"tool provider {name}: {operation}={form!r}; expected {expected}")
         if inspect.isasyncgenfunction(form):
             raise UserError(f"tool provider {name}: {operation} is an async generator; give a list of tools instead")
-    if hasattr(provider, "aprovide") and not is_async_callable(provider.aprovide):
-        raise UserError(f"tool provider {name}: aprovide is not async; call it provide, or write `async def`")
     dynamic: object = getattr(provider, "dynamic", False)
     if not isinstance(dynamic, bool):
         raise UserError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, cast, runtime_checkable
 
 from msgspec import Struct
@@ -60,7 +60,9 @@ class ToolSearch(Protocol):
         """The search tools that the model sees: at least one. They must not change while runs go on."""
         ...
 
-    def search(self, call: ToolCall, searchable: Sequence[ToolSpec], context: ToolContext[Any], /) -> Any:
+    def search(
+        self, call: ToolCall, searchable: Sequence[ToolSpec], context: ToolContext[Any], /
+    ) -> SearchResult | Awaitable[SearchResult]:
         """What that call finds among these tools, a ``SearchResult``; its arguments are as the model sent them.
 
         What it raises is treated like an error of any other tool that is safe to repeat: ``ToolError`` and
