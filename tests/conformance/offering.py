@@ -87,9 +87,11 @@ class Offer:
 def terms_of(text: str | None, on: frozenset[str]) -> list[str]:
     """The words that the arguments ask for; raises ``Refused``."""
     given = read_arguments(text, on | {"D-8", "D-9", "4.1.2"}) if "D-31" in on else _strictly(text)
-    terms = given.get(ARGUMENT)
+    if ARGUMENT not in given:
+        raise Refused("missing")
+    terms = given[ARGUMENT]
     if not isinstance(terms, list):
-        raise Refused("not a list of terms")
+        raise Refused("not a list")
     words = [word for term in terms if term is not None for word in java_text(term).split()]
     return list(dict.fromkeys(word.lower() for word in words))
 
@@ -100,7 +102,7 @@ def _strictly(text: str | None) -> dict[str, Any]:
     except ValueError as error:
         raise Refused("not JSON") from error
     if not isinstance(found, dict):
-        raise Refused("not an object")
+        raise Refused("not JSON")
     return found
 
 
