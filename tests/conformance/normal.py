@@ -25,8 +25,9 @@ PROJECTIONS = {
     "early": "stream, astream of concurrent scenarios: calls that start early race with the end of the reply, so the "
     "events of a round's tools are compared as one group behind it",
     "missing": "no arguments, name or usage (null, empty, or all counts null) are the same",
-    "refusals": "arguments of one tool alone, or of a search: an error is compared by its kind (not JSON, missing, not convertible, "
-    "non-integer, out of range, no member, unknown property), and the parser's own words are not looked at",
+    "refusals": "arguments of one tool alone, or of a search: an error is compared by its kind (not JSON, missing, not "
+    "convertible, non-integer, out of range, no member, unknown property, not a list), and the parser's own words are "
+    "not looked at",
     "numbers": "arguments of one tool alone: numbers are compared exactly, 2 and 2.0 being one; float32, which Python "
     "has not, after rounding; the members of a set in sorted order",
     "causes": "an exception of the scenario's is compared with the cause that the scenario gave it",
