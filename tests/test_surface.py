@@ -30,7 +30,7 @@ LAYERS = (
     ("messages", "contents", "errors", "_codec", "_checks"),
     (
         *("events", "_effects", "policies", "_ledger", "_cancel", "_reading", "_records", "_recorded", "_report"),
-        *("_books", "tools"),
+        *("_books", "_settings", "tools"),
     ),
     (
         *("_loop", "_asking", "_call", "_attempt", "_job", "_doubt", "_giveup", "_undoing", "_schedule"),

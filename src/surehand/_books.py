@@ -15,6 +15,7 @@ from ._ledger import Ledger
 from ._recorded import NOTHING_RECORDED, Recorded
 from ._records import Draft
 from ._report import Account, PastRun, UndoReport
+from ._settings import Hooks, Settings
 from .errors import RunCancelled
 from .events import Event, UndoReason
 from .messages import (
@@ -26,13 +27,12 @@ from .messages import (
     ToolCall,
     Usage,
 )
-from .policies import EarlyStart, ErrorContext, ErrorPolicy, Limits, UndoPolicy
-from .tools._providers import Source
+from .policies import ErrorContext
 from .tools._steps import Steps
-from .tools._tool import Decoding, Outcome, Parameters, Tool, ToolContext, ToolExecution, ToolResult, UndoOutcome
+from .tools._tool import Outcome, Parameters, ToolContext, ToolExecution, ToolResult, UndoOutcome
 from .tools._toolset import Toolset
 
-__all__ = ["Hooks", "Round", "Run", "RunLog", "Settings"]
+__all__ = ["Round", "Run", "RunLog"]
 
 
 def _ignore(_: Any) -> None:
@@ -65,37 +65,6 @@ class RunLog(Protocol):
     def give_back(self) -> None:
         """The run has halted: whoever recovers runs may go on with it."""
         ...
-
-
-class Hooks(Struct, frozen=True):
-    """Functions around each call (spec 7.4): the agent's own come first, then the run's."""
-
-    before: tuple[Callable[..., Any], ...] = ()
-    after: tuple[Callable[..., Any], ...] = ()
-
-
-class Settings(Struct, frozen=True, kw_only=True, eq=False):
-    """How runs are to be made; frozen, shared by all runs of an agent."""
-
-    toolset: Toolset  # what is there before any provider is asked
-    providers: tuple[Source, ...]
-    search: tuple[Tool, ...]  # the tools with which the model searches for others
-    limits: Limits
-    errors: ErrorPolicy
-    undo: UndoPolicy
-    undo_when: Callable[[ToolExecution[Any]], bool]
-    undo_timeout: float | None
-    undo_retries: int
-    drain_timeout: float
-    early_start: EarlyStart
-    authorise: Callable[..., Any] | None
-    hooks: Hooks
-    transform_request: Callable[..., Any] | None
-    relax_tool_choice: bool
-    on_abort: str
-    on_tool_error: Callable[[ToolContext[Any]], Any] | None
-    decoding: Decoding
-    max_result: int | None
 
 
 class Round(Struct, eq=False):

@@ -9,10 +9,10 @@ from typing import Any, Literal, TypedDict
 
 from msgspec import Struct
 
-from ._books import Hooks, Settings
 from ._cancel import CancelToken
 from ._checks import is_count, is_whole, misfit
 from ._codec import clean_text
+from ._settings import Hooks, Settings
 from .durable._journal import Journal
 from .errors import UserError, closest_names
 from .events import Listener, Listeners

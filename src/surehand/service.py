@@ -8,9 +8,9 @@ from typing import Any
 
 from typing_extensions import Unpack
 
-from ._books import Settings
 from ._options import ServiceChoices, ServiceOptions, checked, settings_of
 from ._recovery import off_loop, opened
+from ._settings import Settings
 from .durable._journal import Journal
 from .durable._unknowns import UnknownCall, resolve, tool_called, unknown_calls
 from .errors import UserError

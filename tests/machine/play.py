@@ -162,7 +162,9 @@ class _InnerModel(_Model):
         super().__init__(world, [self._reply] * 1000)
 
     def _reply(self, request: ChatRequest) -> ChatResponse:
-        one = self._asked[int(request.messages[0].text.removeprefix("do "))]
+        asked = request.messages[0]
+        assert isinstance(asked, UserMessage)
+        one = self._asked[int(asked.text.removeprefix("do "))]
         done = sum(isinstance(message, AssistantMessage) for message in request.messages)
         if done < len(one.inner):
             return calls(*[_call(inner, self._numbers[id(inner)]) for inner in one.inner[done]], text="so")

@@ -21,7 +21,7 @@ from ._function import FunctionBody, function_tool
 from ._options import ToolOptions, ToolRecord, UndoRecord, record_of, undo_record_of
 from ._plain_data import type_name
 from ._providers import Source, is_provider, source_of
-from ._tool import CanBeTool, Tool
+from ._tool import Tool
 from ._undo import make_undo
 
 __all__ = ["collect", "collect_tools"]
@@ -107,7 +107,7 @@ def _collect(entry: Any, found: _Found) -> None:
     match entry:
         case Tool():
             found.tools.append(entry)
-        case CanBeTool() if not isinstance(entry, type):
+        case _ if hasattr(type(entry), "as_tool"):  # of its type: what answers to every name makes no tool of itself
             found.tools.append(entry.as_tool())
         case (ToolSpec() as spec, executor):
             found.tools.append(programmatic_tool(spec, executor))

@@ -24,7 +24,6 @@ __all__ = [
     "Absent",
     "AsyncToolExecutor",
     "Body",
-    "CanBeTool",
     "Decoding",
     "Happened",
     "NestedAgent",
@@ -334,13 +333,6 @@ class Undo(Protocol):
     def call(self, execution: ToolExecution[Any], arguments: dict[str, Any], context: ToolContext[Any]) -> Any:
         """Undo it; gives nothing, or an awaitable of nothing."""
         ...
-
-
-@runtime_checkable
-class CanBeTool(Protocol):
-    """What makes a tool of itself when it is given as one, such as an agent."""
-
-    def as_tool(self) -> Tool: ...
 
 
 class NestedAgent(Protocol):
