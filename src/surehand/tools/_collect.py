@@ -107,7 +107,7 @@ def _collect(entry: Any, found: _Found) -> None:
     match entry:
         case Tool():
             found.tools.append(entry)
-        case _ if hasattr(type(entry), "as_tool"):  # of its type: what answers to every name makes no tool of itself
+        case _ if hasattr(cast("object", type(entry)), "as_tool"):  # not of itself, which may answer to every name
             found.tools.append(entry.as_tool())
         case (ToolSpec() as spec, executor):
             found.tools.append(programmatic_tool(spec, executor))
