@@ -35,6 +35,7 @@ LAYERS = (
     (
         *("_loop", "_asking", "_call", "_attempt", "_job", "_doubt", "_giveup", "_undoing", "_schedule"),
         *("_keeping", "_limits", "_recalling", "_catching_up", "_toolbox", "_correcting", "_nested", "_answer"),
+        "_output",
     ),
     (
         "_colour",
@@ -51,7 +52,7 @@ LAYERS = (
     ),
     ("models", "memory", "durable", "mcp", "telemetry"),
     (
-        *("service", "agent", "_options", "_memories", "_new_run", "_agent_tool", "_results", "_streams"),
+        *("service", "agent", "_options", "_memories", "_new_run", "_agent_tool", "_results", "_streams", "_partial"),
         *("_callbacks", "_recovery", "assistant", "testing"),
     ),
     ("", "cli", "studio", "demo", "__main__"),  # "" is surehand/__init__.py: only a shell may import from it

@@ -14,16 +14,15 @@ __all__ = ["Answer", "finished"]
 
 
 class Answer(Struct, frozen=True, eq=False):
-    """What ended the run: the last response, and whether tools ended it instead of the model (spec 7.9)."""
+    """What ended the run: the last response, and whether tools ended it instead of the model (spec 7.9).
+
+    ``output`` is what the run gives: nothing if it waits, or if tools ended it that were not asked for a type.
+    """
 
     response: ChatResponse
     immediate: bool
     waits: bool = False  # for somebody's word on a call
-
-    @property
-    def output(self) -> Any:
-        """What the run gives: the answer's text; nothing if tools ended it, or it waits."""
-        return None if self.immediate or self.waits else self.response.message.text
+    output: Any = None
 
 
 def finished(run: Run, answer: Answer) -> RunFinished | RunSuspended:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -31,6 +31,9 @@ from .policies import ErrorContext
 from .tools._steps import Steps
 from .tools._tool import Outcome, Parameters, ToolContext, ToolExecution, ToolResult, UndoOutcome
 from .tools._toolset import Toolset
+
+if TYPE_CHECKING:  # it loads pydantic's machinery for schemas
+    from .tools._output_type import OutputPlan
 
 __all__ = ["Round", "Run", "RunLog"]
 
@@ -85,6 +88,8 @@ class Round(Struct, eq=False):
     failures: dict[int, BaseException] = {}  # what gives the run up
     stopped: bool = False
     why_not_run: str = "the round ended before"
+    held: Sequence[int] = ()  # answers as calls, and what is not run beside one: settled when the others have ended
+    answer: tuple[Any] | None = None  # the output, if a call has given it
     reclaimed: bool = False  # whether calls of it were begun by a process that died before the reply was complete
 
     def receive(self, message: AssistantMessage) -> None:
@@ -128,8 +133,10 @@ class Round(Struct, eq=False):
 
     @property
     def pending(self) -> list[int]:
-        """Slots that have not started, in request order."""
-        return [slot for slot in self.order if slot not in self.started] if self.started else list(self.order)
+        """Slots of calls that are to be run and have not started, in request order."""
+        if not self.started and not self.held:
+            return list(self.order)
+        return [slot for slot in self.order if slot not in self.started and slot not in self.held]
 
     @property
     def orphans(self) -> list[int]:
@@ -174,6 +181,8 @@ class Run(Struct, eq=False, kw_only=True):
     path: str = ""  # the key of the call that it is, if it is part of another run
     parent: Run | None = None  # that run
     parts: dict[str, Run] = {}  # the runs that are part of this one, by their path
+    output: OutputPlan | None = None  # what its answer has to be, if not any text
+    refused_answers: int = 0  # how many were sent back
     opening: Callable[[Run], None] | None = None  # opens its journal, and finds out what is recorded of it
     log: RunLog | None = None  # where it is recorded, if it is
     recorded: Recorded = NOTHING_RECORDED  # what its journal said when it was opened here

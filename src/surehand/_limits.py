@@ -45,15 +45,17 @@ def spend_reply(run: Run, response: ChatResponse) -> None:
 
 def spend_calls(run: Run, count: int) -> None:
     """A round of so many calls begins."""
+    if not count:
+        return  # of answers alone
     run.rounds_made += 1
     run.spend(calls=count)
 
 
 def check_before_tools(run: Run, round_: Round) -> None:
     """Limits are looked at before anything runs, so a refused round has no effects (spec 7.2)."""
-    limits, asked = run.settings.limits, len(round_.order)
+    limits, asked = run.settings.limits, len(round_.order) - len(round_.held)
     round_.why_not_run = "a limit of the run was reached"
-    if limits.rounds is not None and run.rounds_made >= limits.rounds:
+    if asked and limits.rounds is not None and run.rounds_made >= limits.rounds:
         raise RoundLimitError(f"the model asked for tools after {limits.rounds} rounds, which Limits(rounds=…) forbids")
     _check_pool(run, limits, asked)
     round_.why_not_run = "the round ended before"

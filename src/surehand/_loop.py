@@ -21,6 +21,7 @@ from ._giveup import attach, book_round, give_up, leave, save, undo_all, undo_so
 from ._job import Interrupted
 from ._keeping import halt
 from ._limits import check_before_tools, check_consecutive, spend_calls
+from ._output import hold_answers, immediate_output, send_back, settle_answers, text_output
 from ._recalling import given_up_again, keep_answer, look_again, recall_calls, settle_begun
 from .errors import (
     EmptyReplyError,
@@ -29,6 +30,7 @@ from .errors import (
     RunGivenUp,
     StaleClaim,
     Suspended,
+    ToolArgumentsError,
 )
 from .events import (
     LimitWarning,
@@ -142,15 +144,20 @@ async def _rounds(run: Run) -> Answer:
                 await _settle_orphans(run, round_)
             if _is_empty_reply(run, response):
                 continue
-            return await _finish(run, response)
+            answer = await _finish(run, response)
+            if answer is None:
+                continue
+            return answer
         if response.finish_reason is _LENGTH:
             await _answer_cut_off(run, round_)
             continue
+        if run.output is not None:
+            hold_answers(run, run.output, round_)
         if run.replays:
             await _may_begin_again(run, round_)
         else:
             check_before_tools(run, round_)
-        spend_calls(run, len(round_.order))
+        spend_calls(run, len(round_.order) - len(round_.held))
         try:
             await _run_calls(run, round_)
         except Suspended:
@@ -159,7 +166,7 @@ async def _rounds(run: Run) -> Answer:
                 raise
             return await _waiting(run, response)
         if await _settle_round(run, round_):
-            return await _ended(run, response, immediate=True)
+            return await _ended_by_calls(run, response, round_)
         run.intermediate.append(response)
 
 
@@ -218,6 +225,8 @@ async def _run_calls(run: Run, round_: Round) -> None:
         await settle_begun(run)
     if round_.failures:
         _check_standstill(run, round_)
+    if round_.held and run.output is not None:
+        await settle_answers(run, run.output, round_)
 
 
 def _check_standstill(run: Run, round_: Round) -> None:
@@ -250,8 +259,10 @@ async def _settle_round(run: Run, round_: Round) -> bool:
     """Book the round, undo if policy says so, save; gives whether the run ends here (spec 7.3, steps 6 to 11)."""
     if len(round_.calls) > len(round_.order):
         await _drop_orphans(run, round_)
-    ends = run.toolset.may_end_early and await _may_end(run, round_)
+    ends = round_.answer is not None or (run.toolset.may_end_early and await _may_end(run, round_))
     executions = book_round(run, round_)
+    if round_.held:  # answers are no tools: nothing is undone because of them, and they have a limit of their own
+        executions = [each for each, slot in zip(executions, round_.order, strict=True) if slot not in round_.held]
     failed = [execution for execution in executions if execution.result.is_error]
     if failed:
         await _after_failures(run, failed)
@@ -315,8 +326,8 @@ async def _settle_orphans(run: Run, round_: Round) -> None:
 
 
 def _relax_tool_choice(run: Run) -> None:
-    # A forced choice that stays in force could only ever end by a limit (spec 7.7.3, D-19).
-    if run.request_parameters.tool_choice is ToolChoice.REQUIRED:
+    # A forced choice that stays in force could only ever end by a limit (spec 7.7.3, D-19), or by an answer as a call.
+    if run.request_parameters.tool_choice is ToolChoice.REQUIRED and (run.output is None or run.output.tool is None):
         run.request_parameters = replace(run.request_parameters, tool_choice=ToolChoice.AUTO)
 
 
@@ -331,16 +342,32 @@ async def _waiting(run: Run, response: ChatResponse) -> Answer:
     return Answer(response, immediate=False, waits=True)
 
 
-async def _finish(run: Run, response: ChatResponse) -> Answer:
+async def _finish(run: Run, response: ChatResponse) -> Answer | None:
+    """The run has its answer; or nothing, if that was sent back."""
     run.round = None
+    output: Any = response.message.text
+    if run.output is not None:
+        try:
+            output = text_output(run, run.output, output)
+        except ToolArgumentsError as error:
+            await send_back(run, run.output, response, error)
+            return None
     run.messages.append(response.message)
     if run.memory is not None:
         await save(run)
-    return await _ended(run, response, immediate=False)
+    return await _ended(run, Answer(response, immediate=False, output=output))
 
 
-async def _ended(run: Run, response: ChatResponse, *, immediate: bool) -> Answer:
+async def _ended_by_calls(run: Run, response: ChatResponse, round_: Round) -> Answer:
+    """The same for a round of calls: the model has called for its answer to be taken, or tools have ended the run."""
+    if round_.answer is not None:
+        return await _ended(run, Answer(response, immediate=False, output=round_.answer[0]))
+    output = None if run.output is None else immediate_output(run, run.output, round_)
+    return await _ended(run, Answer(response, immediate=True, output=output))
+
+
+async def _ended(run: Run, answer: Answer) -> Answer:
     run.check_cancelled()
     if run.log is not None:
         await keep_answer(run)
-    return Answer(response, immediate)
+    return answer

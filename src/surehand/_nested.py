@@ -59,7 +59,7 @@ async def run_part(job: Job) -> Any:
     if answer.waits:
         run.pending.extend(part.pending)
         raise Suspended(f"the agent behind {job.call.name!r} waits for somebody's word")
-    return _given_by_tools(part) if answer.immediate else answer.output
+    return _given_by_tools(part) if answer.immediate and part.output is None else answer.output
 
 
 def _given_by_tools(part: Run) -> Any:

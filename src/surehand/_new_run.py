@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from ._books import Run
 from ._cancel import CancelToken
-from ._options import RUN_DEFAULTS, RunChoices, RunOptions, checked, hooks_of, parallel_of
+from ._options import RUN_DEFAULTS, AgentChoices, RunChoices, RunOptions, checked, hooks_of, parallel_of
 from ._recovery import beginning
 from .durable._opening import Opening
 from .errors import UserError
 from .events import Event, Listeners
 from .memory._base import ChatMemory
 from .messages import ChatParameters, Content, Message, SystemMessage, TextContent, UserMessage
+from .models import ChatModel
 from .service import ToolService
 from .tools._tool import Parameters
+
+if TYPE_CHECKING:  # it loads pydantic's machinery for schemas
+    from .tools._output_type import OutputPlan
 
 __all__ = [
     "Conversation",
@@ -27,6 +31,7 @@ __all__ = [
     "new_part",
     "new_run",
     "parameters_of",
+    "plan_of",
     "recorded_run",
     "streamed",
     "user_message",
@@ -38,11 +43,30 @@ _OPTIONS = ("deps", *RunOptions.__annotations__)
 
 
 class Conversation(Struct, frozen=True, eq=False):
-    """What an agent brings to a run besides its tools: the memory, the system message, the requests' parameters."""
+    """What an agent brings to a run besides its tools: the memory, the system message, the requests' parameters.
+
+    And what the answer has to be, if not any text.
+    """
 
     memory: ChatMemory | None
     system: SystemMessage | None
     parameters: ChatParameters
+    output: OutputPlan | None = None
+
+
+def plan_of(output: Any, chosen: AgentChoices, model: ChatModel) -> OutputPlan:
+    """How answers of that type are come by. Raises ``UserError`` for what cannot be asked for."""
+    from .tools._output_type import output_plan  # loads pydantic's machinery for schemas, so not at import
+
+    if chosen.chat_parameters.response_format is not UNSET:
+        raise UserError("chat_parameters.response_format: with output=, the form of answers is output_mode='…'")
+    return output_plan(
+        output,
+        chosen.output_mode,
+        chosen.output_retries,
+        skips=chosen.beside_output == "skip",
+        supports_schema=model.supports_json_schema,
+    )
 
 
 def choices_of(service: ToolService, options: RunOptions) -> RunChoices:
@@ -67,24 +91,24 @@ def new_run(
     streams: bool,
 ) -> Run:
     """A run that has not begun. Raises ``UserError`` for what cannot be run."""
-    settings = service.settings
-    parameters, parallel = given.parameters, given.parallel
+    settings, output, parallel = service.settings, conversation.output, given.parallel
+    toolset = settings.toolset if output is None else output.added_to(settings.toolset)
     listeners = service.listeners.with_more(given.listeners) if given.listeners else service.listeners
     may_overlap = parallel_of(service.parallel if parallel is None else parallel, is_async=is_async)
     run = Run(
         settings=settings,
-        toolset=settings.toolset,
+        toolset=toolset,
         run_id=given.run_id or service.new_id(),
         history=_history(given.history, conversation),
         messages=[user_message(prompt)],
         system=conversation.system,
-        request_parameters=parameters_of(conversation.parameters, given.chat_parameters, settings.toolset.specs),
+        request_parameters=parameters_of(conversation, given.chat_parameters, toolset.specs),
         parallel=may_overlap,
         is_async=is_async,
         deps=deps,
         memory=conversation.memory,
         memory_id=given.memory_id,
-        parameters=parameters if isinstance(parameters, Parameters) else Parameters(parameters),
+        parameters=_bag(given.parameters),
         hooks=hooks_of(given.before_tool, given.after_tool, settings.hooks),
         token=CancelToken() if given.cancel is None else given.cancel.child(),
         now=service.now,
@@ -93,6 +117,7 @@ def new_run(
         starts_early=streams and may_overlap is not False and settings.early_start != "off",
         started_at=service.now(),
         streams=streams,
+        output=output,
     )
     return run
 
@@ -138,6 +163,10 @@ def _told_both(listeners: Listeners, outer: Run) -> Callable[[Event], None]:
     return emit
 
 
+def _bag(given: Any) -> Parameters:
+    return given if isinstance(given, Parameters) else Parameters(given)
+
+
 def _history(given: Any, conversation: Conversation) -> tuple[Message, ...]:
     history, system = _messages_of(given), conversation.system
     if conversation.memory is None:
@@ -147,12 +176,15 @@ def _history(given: Any, conversation: Conversation) -> tuple[Message, ...]:
     return ()
 
 
-def parameters_of(own: ChatParameters, given: ChatParameters | None, specs: Any) -> ChatParameters:
+def parameters_of(conversation: Conversation, given: ChatParameters | None, specs: Any) -> ChatParameters:
     """The parameters of a run's requests: the agent's, the run's, and the tools."""
+    own = conversation.parameters
     if given is None:
         return own
     if given.tools is not UNSET:
         raise UserError("chat_parameters.tools: tools are given to Agent(tools=…), so that their calls can be run")
+    if given.response_format is not UNSET and conversation.output is not None:
+        raise UserError("chat_parameters.response_format: the form of this agent's answers is given as Agent(output=…)")
     return replace(own.override_with(given), tools=specs)
 
 

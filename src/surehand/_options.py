@@ -22,7 +22,7 @@ from .policies import EarlyStart, ErrorHandler, ErrorPolicy, Limits, UndoPolicy,
 from .tools._options import DECODINGS
 from .tools._providers import Source
 from .tools._search import ToolSearch, is_search, search_tools, searchable_toolset
-from .tools._tool import Decoding, Parameters, Tool, ToolExecution
+from .tools._tool import Decoding, OutputMode, Parameters, Tool, ToolExecution
 from .tools._toolset import NO_TOOLS, toolset_of
 
 __all__ = [
@@ -79,6 +79,9 @@ class AgentOptions(ServiceOptions, total=False):
     instructions: str | None
     memory: ChatMemory | Callable[[Any], ChatMemory] | None
     chat_parameters: ChatParameters
+    output_mode: OutputMode
+    output_retries: int
+    beside_output: Literal["run", "skip"]
 
 
 class ResumeOptions(TypedDict, total=False):
@@ -144,6 +147,9 @@ class AgentChoices(Struct, frozen=True, kw_only=True, eq=False):
     instructions: str | None = None
     memory: ChatMemory | Callable[[Any], ChatMemory] | None = None
     chat_parameters: ChatParameters = ChatParameters()
+    output_mode: OutputMode = "auto"
+    output_retries: int = 2
+    beside_output: str = "run"
 
 
 class RunChoices(Struct, frozen=True, kw_only=True, eq=False):
@@ -180,6 +186,8 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "early_start": ("safe", "all", "off"),
     "on_abort": ("complete", "discard"),
     "decoding": DECODINGS,
+    "output_mode": ("auto", "schema", "tool", "text"),
+    "beside_output": ("run", "skip"),
 }
 _SECONDS = ("undo_timeout", "drain_timeout")
 # What a function is called with; those of the second table are asked in place, so they cannot be async.
@@ -203,6 +211,10 @@ _WISHES: dict[str, str] = {
     "temperature": "write chat_parameters=ChatParameters(temperature=…)",
     "max_tokens": "write chat_parameters=ChatParameters(max_output_tokens=…)",
     "tool_choice": "write chat_parameters=ChatParameters(tool_choice=ToolChoice.REQUIRED)",
+    "output": "the type of the answer is the agent's: Agent(…, output=…)",
+    "output_type": "write Agent(…, output=…)",
+    "result_type": "write Agent(…, output=…)",
+    "response_model": "write Agent(…, output=…)",
     "sync": "write journal=SQLiteJournal('runs.db', sync='normal')",
 }
 
@@ -257,6 +269,8 @@ def _complaint(name: str, value: Any) -> str | None:
         return "how many events may wait for the consumer (at least 1)"
     if name == "undo_retries" and not (value is None or is_whole(given)):
         return "how often an undo that failed is tried again (at least 0), or None: 3 times with a journal, else never"
+    if name == "output_retries" and not is_whole(given):
+        return "how often an answer that does not fit is sent back (at least 0)"
     if name == "run_id" and not (value is None or _is_run_id(given)):
         return "a text of 1 to 200 characters"
     if name == "max_result" and value is not None and not is_count(value):

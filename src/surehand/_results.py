@@ -41,7 +41,8 @@ def delivered(run: Run, answer: Answer) -> RunResult[Any]:
 class RunResult(Generic[OutputT]):
     """A finished run (spec 2.9.1, 17.7).
 
-    ``output``: the answer's text, ``None`` when tools ended the run (``immediate``). ``messages``: what this run
+    ``output``: the answer, its text unless ``Agent(output=…)`` says otherwise; ``None`` when tools ended the run
+    (``immediate``) and gave nothing of that type. ``messages``: what this run
     added to the conversation, from the user's message on. ``executions``: every call, by round, in request order.
     ``usage``: the sum over all replies. ``response``: the last reply; ``intermediate``: those before it.
     ``undone``: what became of the effects. ``pending``: calls that wait for a decision.

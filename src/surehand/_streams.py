@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from types import GeneratorType, TracebackType
-from typing import Generic, Self, cast
+from typing import Any, Generic, Self, cast
 
 from typing_extensions import TypeVar
 
@@ -16,6 +16,7 @@ from ._callbacks import Callbacks
 from ._checks import is_awaitable
 from ._drive import drive
 from ._loop import run_loop
+from ._partial import PartialOutput
 from ._perform import Blocking, abandoned, settled
 from ._report import UndoReport
 from ._results import RunResult, delivered
@@ -94,6 +95,15 @@ class Stream(_Handle[OutputT]):
         for event in self:
             if isinstance(event, TextDelta) and not event.path:
                 yield event.text
+
+    def partial_outputs(self) -> Iterator[Any]:
+        """The output as it grows: plain data, as far as it can be read; the last one is the output itself.
+
+        Text for an agent without ``output=``. An answer that is sent back is followed by the next one.
+        """
+        partial = PartialOutput(self._run)
+        for event in self:
+            yield from partial.take(event)
 
     def cancel(self) -> None:
         """Stop the run: running tools finish, what was done is undone, and the iterator ends.
@@ -188,6 +198,16 @@ class AsyncStream(_Handle[OutputT]):
         async for event in self:
             if isinstance(event, TextDelta) and not event.path:
                 yield event.text
+
+    async def partial_outputs(self) -> AsyncIterator[Any]:
+        """The output as it grows: plain data, as far as it can be read; the last one is the output itself.
+
+        Text for an agent without ``output=``. An answer that is sent back is followed by the next one.
+        """
+        partial = PartialOutput(self._run)
+        async for event in self:
+            for value in partial.take(event):
+                yield value
 
     async def cancel(self) -> None:
         """Stop the run and wait until that is done: running tools finish, what was done is undone."""

@@ -105,8 +105,12 @@ async def _ask_once(run: Run, box: Toolbox, messages: Sequence[Message]) -> None
     box.has_asked = True
     if given and settings.search:
         searches = {tool.name for tool in settings.search}
+        if run.output is not None and run.output.tool is not None:
+            searches.add(run.output.tool.name)  # not to be searched for either
         own = {name: tool for name, tool in run.toolset.tools.items() if name not in searches}
         run.toolset = searchable_toolset({**own, **given}, settings.search)
+        if run.output is not None:
+            run.toolset = run.output.added_to(run.toolset)
     else:
         run.toolset = run.toolset.with_more(given.values())
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from types import TracebackType
-from typing import Any, Generic, Self
+from typing import Any, Generic, Self, overload
 
+from msgspec import UNSET
 from typing_extensions import TypeVar, Unpack
 
 from ._agent_tool import AgentToolOptions, agent_tool
@@ -15,7 +16,7 @@ from ._books import Run
 from ._drive import drive, exhaust
 from ._loop import run_loop
 from ._memories import Memories
-from ._new_run import Conversation, Prompt, choices_of, new_part, new_run, recorded_run, streamed
+from ._new_run import Conversation, Prompt, choices_of, new_part, new_run, plan_of, recorded_run, streamed
 from ._options import AgentChoices, AgentOptions, ResumeOptions, RunOptions, checked
 from ._perform import Blocking, abandoned
 from ._records import UNFINISHED
@@ -50,7 +51,9 @@ class Agent(Generic[DepsT, OutputT]):
     ``tool_search``: how the model finds tools that it is not shown, such as ``KeywordSearch()``. ``instructions``: the
     system message. ``memory``: a ``ChatMemory``, or a function that makes one for a memory id.
     ``chat_parameters``: parameters of every request. ``name`` and ``description``: what another agent is told that has
-    this one among its tools.
+    this one among its tools. ``output``: the type of the answer, ``str`` by default; ``output_mode``
+    (``OutputMode``), how the model is made to give it; ``output_retries``, how often an answer that does not fit is
+    sent back; ``beside_output``, whether calls beside a final answer are ``"run"`` first or left out (``"skip"``).
 
     What a run may do: ``limits``; ``parallel`` (``True``, ``False`` or a number of calls at once; by default
     blocking modes run tools one after another and awaitable modes at the same time); ``early_start``;
@@ -74,7 +77,16 @@ class Agent(Generic[DepsT, OutputT]):
     Raises ``UserError`` for any configuration that cannot work.
     """
 
-    def __init__(self, model: ChatModel | str, **options: Unpack[AgentOptions]) -> None:
+    @overload
+    def __init__(self, model: ChatModel | str, **options: Unpack[AgentOptions]) -> None: ...
+
+    @overload
+    def __init__(self, model: ChatModel | str, *, output: type[OutputT], **options: Unpack[AgentOptions]) -> None: ...
+
+    @overload  # what is no class, such as a union, has no type for the checkers: Agent[Deps, A | B](…, output=A | B)
+    def __init__(self, model: ChatModel | str, *, output: Any, **options: Unpack[AgentOptions]) -> None: ...
+
+    def __init__(self, model: ChatModel | str, *, output: Any = UNSET, **options: Unpack[AgentOptions]) -> None:
         checked(options, AgentOptions.__annotations__, "Agent()")
         given: dict[str, Any] = dict(options)
         chosen = AgentChoices(**{name: given.pop(name) for name in AgentChoices.__struct_fields__ if name in given})
@@ -83,9 +95,13 @@ class Agent(Generic[DepsT, OutputT]):
             raise UserError(f"model={model!r}: expected a ChatModel or a name such as 'openai:gpt-5' or 'local'")
         colours_checked(self._model)
         self._service = ToolService(chosen.tools, **given)
-        self._system = None if not chosen.instructions else SystemMessage(chosen.instructions)
-        specs = self._service.settings.toolset.specs
-        self._chat_parameters = chosen.chat_parameters.override_with(ChatParameters(tools=specs))
+        self._output = None if output is UNSET else plan_of(output, chosen, self._model)
+        instructions, parameters, toolset = chosen.instructions, chosen.chat_parameters, self._service.settings.toolset
+        if self._output is not None:
+            instructions, parameters = self._output.instructions(instructions), self._output.asked(parameters)
+            toolset = self._output.added_to(toolset)
+        self._system = None if not instructions else SystemMessage(instructions)
+        self._chat_parameters = parameters.override_with(ChatParameters(tools=toolset.specs))
         self._memories = Memories(chosen.memory)
         self._name, self._description = chosen.name, chosen.description
 
@@ -236,9 +252,14 @@ class Agent(Generic[DepsT, OutputT]):
 
     def _open(self, prompt: Prompt, deps: Any, options: RunOptions, *, is_async: bool, streams: bool) -> Run:
         given = choices_of(self._service, options)
-        conversation = Conversation(self._memories.of(given.memory_id), self._system, self._chat_parameters)
         run = new_run(
-            self._service, prompt, given, deps=deps, conversation=conversation, is_async=is_async, streams=streams
+            self._service,
+            prompt,
+            given,
+            deps=deps,
+            conversation=self._conversation(given.memory_id),
+            is_async=is_async,
+            streams=streams,
         )
         return recorded_run(run, self._service, given)
 
@@ -256,9 +277,10 @@ class Agent(Generic[DepsT, OutputT]):
 
     def _part(self, outer: Run, key: str, prompt: str) -> tuple[Run, ChatModel]:
         """The run that call ``key`` of another run is, not begun yet, and the model that it asks."""
-        memory = self._memories.of(outer.memory_id)
-        conversation = Conversation(memory, self._system, self._chat_parameters)
-        return new_part(self._service, prompt, outer, key, conversation), self._model
+        return new_part(self._service, prompt, outer, key, self._conversation(outer.memory_id)), self._model
+
+    def _conversation(self, memory_id: Any) -> Conversation:
+        return Conversation(self._memories.of(memory_id), self._system, self._chat_parameters, self._output)
 
     # ------------------------------------------------------------ life
 

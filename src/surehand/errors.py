@@ -16,6 +16,7 @@ SurehandError
 │   └── ConsecutiveErrorsError         a model that never learns
 ├── ReplyCutOffError                   the reply was cut by the token limit, again
 ├── EmptyReplyError                    the model said nothing at all, again
+├── OutputError                        the model's answer is not of the type that was declared, again
 ├── RunCancelled                       the run was cancelled through its token
 ├── JournalError                       a run could not be recorded, or its record could not be read
 │   ├── JournalUnavailable             the store cannot be read or written now: full, locked, read-only
@@ -60,6 +61,7 @@ __all__ = [
     "LimitError",
     "ModelError",
     "NetworkError",
+    "OutputError",
     "OverloadedError",
     "RateLimitError",
     "RecordExists",
@@ -159,6 +161,10 @@ class ReplyCutOffError(SurehandError):
 
 class EmptyReplyError(SurehandError):
     """The model's reply held neither text nor calls although it said that it asks for tools, twice."""
+
+
+class OutputError(SurehandError):
+    """The model's answer does not fit ``Agent(output=…)``, although it was told so ``output_retries`` times."""
 
 
 class RunCancelled(SurehandError):

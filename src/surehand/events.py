@@ -169,7 +169,7 @@ class LimitWarning(_Event, frozen=True):
 
 
 class RunFinished(_Event, frozen=True):
-    """The run has its answer (spec 16.2.7); ``output`` is absent when tools ended it."""
+    """The run has its answer (spec 16.2.7); ``output`` is ``None`` when tools ended it without one."""
 
     output: Any
     response: ChatResponse

@@ -30,12 +30,15 @@ class ChatModel:
     """A chat model (spec 2.7). Subclass it and override at least one of the four methods.
 
     ``name`` and ``provider`` identify the model in records and traces; ``defaults`` are parameters that a
-    request may override (spec 2.6.6). A blocking method that is used in an awaitable mode runs on a worker thread.
+    request may override (spec 2.6.6). ``supports_json_schema``: its answers fit a ``response_format`` with a schema,
+    also beside tools; then ``Agent(output=…)`` makes use of it. A blocking method that is used in an awaitable mode
+    runs on a worker thread.
     """
 
     name: str = "model"
     provider: str = "custom"
     defaults: ChatParameters = ChatParameters()
+    supports_json_schema: bool = False
 
     def generate(self, request: ChatRequest) -> ChatResponse:
         """The whole reply, blocking."""

@@ -83,7 +83,10 @@ def _response_format(wanted: ResponseFormat) -> dict[str, Any]:
         return {"type": "text"}
     if wanted.schema is None:
         return {"type": "json_object"}
-    return {"type": "json_schema", "json_schema": {"name": wanted.name or "answer", "schema": dict(wanted.schema)}}
+    return {
+        "type": "json_schema",
+        "json_schema": {"name": wanted.name or "answer", "schema": portable_schema(wanted.schema)},
+    }
 
 
 def _tool(spec: ToolSpec, names: WireNames) -> dict[str, Any]:

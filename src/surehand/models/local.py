@@ -69,6 +69,7 @@ class LocalModel(ChatModel):
     """
 
     provider = "local"
+    supports_json_schema = True
 
     def __init__(
         self,

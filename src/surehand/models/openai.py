@@ -31,8 +31,9 @@ class OpenAIChat(ChatModel):
     environment; a server with a ``base_url`` of its own may need no key. ``timeout`` is in seconds, per request;
     ``max_retries`` counts the SDK's own retries of requests that failed before a reply began. ``defaults`` are
     parameters that a request may override; what is in ``extra`` is sent as it is, for example
-    ``ChatParameters(extra={"parallel_tool_calls": False})``. Bring ``client=`` (``openai.OpenAI``) or
-    ``async_client=`` (``openai.AsyncOpenAI``) to use your own; they are not closed here.
+    ``ChatParameters(extra={"parallel_tool_calls": False})``. ``supports_json_schema`` is true at OpenAI's own service
+    alone; set it, or ``Agent(output_mode="schema")``, for a server that has it too. Bring ``client=``
+    (``openai.OpenAI``) or ``async_client=`` (``openai.AsyncOpenAI``) to use your own; they are not closed here.
 
     Clients are made at first use, one for blocking modes and one per event loop, since their connections belong
     to a loop. Raises a ``ModelError`` for what the provider refuses, with the SDK's exception as ``__cause__``;
@@ -63,6 +64,7 @@ class OpenAIChat(ChatModel):
         # Only OpenAI's own service insists on the newer name; most compatible servers know the older one alone.
         elsewhere = base_url or os.environ.get("OPENAI_BASE_URL") or client is not None or async_client is not None
         self._limit_key = "max_tokens" if elsewhere else "max_completion_tokens"
+        self.supports_json_schema = not elsewhere  # many compatible servers pass over it in silence
         self._given, self._given_async = client, async_client
         self._lock = threading.Lock()
         self._client: Any = None

@@ -18,7 +18,7 @@ from ..errors import ToolArgumentsError
 from ._json_text import NotJson, is_array, is_object, read_json
 from ._places import Written
 from ._problems import Problem, located
-from ._refusals import misfit, not_an_object, object_in, refused
+from ._refusals import arguments_of, misfit, not_an_object, object_in, refused
 from ._repairs import beyond_repair, compact, fix, fix_quietly, is_hopeless, schema_echo
 from ._scalars import make_quick_repair
 from ._schema import ArgumentsSchema, ValidationError, problems_of
@@ -62,11 +62,14 @@ def _doubt(schema: ArgumentsSchema) -> tuple[Callable[[str], object] | None, str
     return _LONG.search, "."
 
 
-def make_decoder(schema: ArgumentsSchema, tool: str) -> Decoder:
-    """The function that reads this tool's arguments; it raises ``ToolArgumentsError`` and nothing else."""
+def make_decoder(schema: ArgumentsSchema, tool: str, what: str | None = None) -> Decoder:
+    """The function that reads this tool's arguments; it raises ``ToolArgumentsError`` and nothing else.
+
+    ``what`` names them in the texts that a model reads: "The arguments of …" unless it says otherwise.
+    """
     validate, count, names = schema.validate_json, schema.count, frozenset(schema.names)
     keeps_unknown = schema.keeps_unknown
-    slow = _SlowDecoder(schema, tool)
+    slow = _SlowDecoder(schema, what or arguments_of(tool))
     # Where all are plain, the careful way would cost several times as much as the reading itself.
     is_plain = schema.validate_leniently is not None and len(schema.scalars) == len(schema.names)
     quick_repair = slow.quick_repair if is_plain else None
@@ -94,9 +97,9 @@ def make_decoder(schema: ArgumentsSchema, tool: str) -> Decoder:
 class _SlowDecoder:
     """The same result for any text, however broken."""
 
-    def __init__(self, schema: ArgumentsSchema, tool: str) -> None:
+    def __init__(self, schema: ArgumentsSchema, what: str) -> None:
         self.schema = schema
-        self.tool = tool
+        self.what = what
         lenient = schema.validate_leniently
         self.quick_repair = None if lenient is None else make_quick_repair(lenient, schema.scalars)
 
@@ -180,8 +183,8 @@ class _SlowDecoder:
                 text, exact=schema.has_decimals, scale=schema.keeps_scale, decoding=decoding, takes=self._takes
             )
         except NotJson as error:
-            raise ToolArgumentsError(not_an_object(self.tool, str(error), self.schema.json_schema)) from error
-        return object_in(data, self.tool, self.schema.json_schema), repairs
+            raise ToolArgumentsError(not_an_object(self.what, str(error), self.schema.json_schema)) from error
+        return object_in(data, self.what, self.schema.json_schema), repairs
 
     def _settled(self, data: dict[str, Any], cause: ValidationError, problems: list[Problem], sent: _Sent) -> Decoded:
         schema, written = self.schema, sent.written(self.schema)
@@ -214,10 +217,10 @@ class _SlowDecoder:
         except ValidationError:
             raise
         except Exception as error:  # raised by a validator in the user's own type
-            raise ToolArgumentsError(refused(self.tool, f"{type(error).__name__}: {error}")) from error
+            raise ToolArgumentsError(refused(self.what, f"{type(error).__name__}: {error}")) from error
 
     def _refuse(self, problems: list[Problem], cause: ValidationError) -> NoReturn:
-        raise ToolArgumentsError(misfit(self.tool, problems, self.schema.json_schema)) from cause
+        raise ToolArgumentsError(misfit(self.what, problems, self.schema.json_schema)) from cause
 
 
 def _is_of_another_value(problem: Problem) -> bool:

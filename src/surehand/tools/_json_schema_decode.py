@@ -16,7 +16,7 @@ from ._json_schema_errors import problems_in
 from ._json_schema_repair import Mended, mended, without_inner_nulls, without_nulls
 from ._json_text import BYTE_ORDER_MARK, NotJson, echoed
 from ._places import Written
-from ._refusals import misfit, not_an_object, object_in, refused
+from ._refusals import arguments_of, misfit, not_an_object, object_in, refused
 from ._tool import Decoding, Repair
 
 __all__ = ["make_schema_decoder"]
@@ -28,15 +28,15 @@ def make_schema_decoder(schema: Mapping[str, Any], tool: str) -> Decoder:
     Numbers keep all their digits: a fraction that a float cannot hold is a ``Decimal``. Arguments that differ from
     the text come as ``Rewritten``. Raises ``UserError`` for a schema that cannot be used.
     """
-    check = SchemaCheck(schema, tool)
-    is_valid, slow = check.is_valid, _SlowDecoder(check, tool)
+    check, what = SchemaCheck(schema, tool), arguments_of(tool)
+    is_valid, slow = check.is_valid, _SlowDecoder(check, what)
 
     def decode(text: str, decoding: Decoding = "repair", /) -> Decoded:
         try:
             data, repairs = read_exact(text, decoding)
         except NotJson as error:
-            raise ToolArgumentsError(not_an_object(tool, str(error), check.schema)) from error
-        data = object_in(data, tool, check.schema)
+            raise ToolArgumentsError(not_an_object(what, str(error), check.schema)) from error
+        data = object_in(data, what, check.schema)
         try:
             if is_valid(data):
                 return (Rewritten(data) if repairs else _as_sent(data, text)), repairs
@@ -46,7 +46,7 @@ def make_schema_decoder(schema: Mapping[str, Any], tool: str) -> Decoder:
         except BaseException as error:
             if not _is_of_the_validator(error):
                 raise
-            raise ToolArgumentsError(refused(tool, _reason(error))) from error
+            raise ToolArgumentsError(refused(what, _reason(error))) from error
 
     return decode
 
@@ -73,9 +73,9 @@ def _reason(error: BaseException) -> str:
 class _SlowDecoder:
     """What becomes of arguments that do not fit as they are."""
 
-    def __init__(self, check: SchemaCheck, tool: str) -> None:
+    def __init__(self, check: SchemaCheck, what: str) -> None:
         self._check = check
-        self._tool = tool
+        self._what = what
 
     def decode(self, data: dict[str, Any], repairs: tuple[Repair, ...], text: str, decoding: Decoding) -> Decoded:
         """Without the nulls that count as absent, and repaired unless that is switched off."""
@@ -113,5 +113,5 @@ class _SlowDecoder:
     def _misfit(self, found: Mended, sent: dict[str, Any]) -> str:
         problems = problems_in(found.value, self._check, sent)
         if not problems:
-            return refused(self._tool, "they do not fit the schema of the tool; check each property against it.")
-        return misfit(self._tool, problems, self._check.schema, is_too_much=found.is_too_much)
+            return refused(self._what, "they do not fit the schema of the tool; check each property against it.")
+        return misfit(self._what, problems, self._check.schema, is_too_much=found.is_too_much)

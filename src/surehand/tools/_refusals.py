@@ -15,38 +15,43 @@ from ._json_schema_plain import part_of
 from ._json_text import is_array, is_object
 from ._problems import Problem, describe, explain
 
-__all__ = ["misfit", "not_an_object", "object_in", "refused"]
+__all__ = ["arguments_of", "misfit", "not_an_object", "object_in", "refused"]
 
 _MOST = 1000
 _NAMELESS = '""'
 _ANYTHING, _NOTHING, _MEMBERS = "any value", "no value", "one of "
 
 
-def object_in(data: Any, tool: str, schema: Mapping[str, Any] | None) -> dict[str, Any]:
+def arguments_of(tool: str) -> str:
+    """What was sent, in the words with which each of these texts begins; the others take it as ``what``."""
+    return f"The arguments of {tool!r}"
+
+
+def object_in(data: Any, what: str, schema: Mapping[str, Any] | None) -> dict[str, Any]:
     """What was read, as arguments; raises ``ToolArgumentsError`` if it is no object (spec 4.1.4)."""
     if data is None:
         return {}  # what some models send for "no arguments"
     if not is_object(data):
-        raise ToolArgumentsError(not_an_object(tool, f"expected a JSON object, received {describe(data)}", schema))
+        raise ToolArgumentsError(not_an_object(what, f"expected a JSON object, received {describe(data)}", schema))
     return data
 
 
-def not_an_object(tool: str, reason: str, schema: Mapping[str, Any] | None) -> str:
+def not_an_object(what: str, reason: str, schema: Mapping[str, Any] | None) -> str:
     """The text for what is no JSON, or no object."""
-    return _short(f"The arguments of {tool!r} are not a JSON object: {reason}.{_wanted(schema)}")
+    return _short(f"{what} are not a JSON object: {reason}.{_wanted(schema)}")
 
 
 def misfit(
-    tool: str, problems: Sequence[Problem], schema: Mapping[str, Any] | None, *, is_too_much: bool = False
+    what: str, problems: Sequence[Problem], schema: Mapping[str, Any] | None, *, is_too_much: bool = False
 ) -> str:
     """The text for arguments with those problems; ``is_too_much`` if they might be repaired, but are too many."""
     also = ", and too much is wrong at once" if is_too_much else ""
-    return _short(f"The arguments of {tool!r} do not fit{also}: {explain(problems)}.{_wanted(schema)}")
+    return _short(f"{what} do not fit{also}: {explain(problems)}.{_wanted(schema)}")
 
 
-def refused(tool: str, reason: str) -> str:
+def refused(what: str, reason: str) -> str:
     """The text for arguments that are refused for another reason."""
-    return _short(f"The arguments of {tool!r} were refused: {reason}")
+    return _short(f"{what} were refused: {reason}")
 
 
 def _short(text: str) -> str:

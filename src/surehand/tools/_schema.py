@@ -26,7 +26,19 @@ from ._structs import arguments_core
 from ._tidy import tidy_schema
 from ._unfillable import Unfillable
 
-__all__ = ["ArgumentsSchema", "ValidationError", "adapter_of", "build_schema", "json_of", "problems_of"]
+__all__ = [
+    "RESULT",
+    "ArgumentsSchema",
+    "ValidationError",
+    "adapter_of",
+    "build_schema",
+    "json_of",
+    "output_schema",
+    "problems_of",
+]
+
+RESULT = "result"
+"""The name under which a value stands that is no object, and under which the decoder of outputs gives any value."""
 
 _BYTES_AS_TEXT = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64", ser_json_inf_nan="strings")
 
@@ -70,7 +82,11 @@ def problems_of(error: ValidationError) -> list[dict[str, Any]]:
 def build_schema(parameters: Sequence[Parameter], descriptions: Mapping[str, str], label: str) -> ArgumentsSchema:
     """The schema of those parameters; raises ``UserError`` naming the parameter whose type cannot be used."""
     fields = {entry.name: field_of(entry, descriptions.get(entry.name), label) for entry in parameters}
-    core, json_schema = _described(fields, {entry.name: entry.hint for entry in parameters}, label)
+    return _schema_of(fields, {entry.name: entry.hint for entry in parameters}, label)
+
+
+def _schema_of(fields: Mapping[str, Any], hints: Mapping[str, Any], label: str) -> ArgumentsSchema:
+    core, json_schema = _described(fields, hints, label)
     names = list(json_schema.get("properties", {}))
     strictness = Strictness()
     looks = looks_of(core)
@@ -102,6 +118,51 @@ def build_schema(parameters: Sequence[Parameter], descriptions: Mapping[str, str
         scalars=scalars,
         takes_anything=strictness.takes_anything,
     )
+
+
+def output_schema(hint: Any, label: str) -> tuple[ArgumentsSchema, bool]:
+    """The schema of one value of that type, and whether it is ``{"result": …}`` around what is no object itself.
+
+    The validators give ``{"result": value}`` in either case. Raises ``UserError`` for a type that cannot be used.
+    """
+    core, json_schema = _described({RESULT: hint}, {RESULT: hint}, label)
+    definitions = json_schema.get("$defs", {})
+    (shown,) = json_schema["properties"].values()
+    if "$ref" in shown:
+        shown = {**definitions[shown["$ref"].rsplit("/", 1)[-1]], **{k: v for k, v in shown.items() if k != "$ref"}}
+    if shown.get("type") != "object":
+        return _schema_of({RESULT: hint}, {RESULT: hint}, label), True
+    strictness = Strictness()
+    validator = _validator_inside(strict_arguments(core, strictness, keep_unknown=True))
+    parsed_validator = validator
+    if strictness.loses_digits:
+        parsed_validator = _validator_inside(strict_arguments(core, Strictness(parsed=True), keep_unknown=True))
+    properties = frozenset(shown.get("properties", ()))
+    schema = ArgumentsSchema(
+        json_schema={**shown, "$defs": definitions} if definitions else shown,
+        names=(RESULT,),
+        sent_names=properties,
+        keeps_unknown=True,
+        defaulted=properties.difference(shown.get("required", ())),
+        validate_json=lambda text: {RESULT: validator.validate_json(text)},
+        validate_python=lambda data: {RESULT: parsed_validator.validate_python(data)},
+        count=1,
+        has_decimals=strictness.loses_digits,
+        keeps_scale=strictness.keeps_scale,
+        enums=_enums_by_message(strictness.enums),
+        validate_leniently=None,
+        scalars={},
+        takes_anything=strictness.takes_anything,
+    )
+    return schema, False
+
+
+def _validator_inside(core: Any) -> SchemaValidator:
+    """What validates the one field of these arguments, by itself."""
+    if core["type"] != "definitions":
+        return SchemaValidator(core["fields"][RESULT]["schema"])
+    inner: Any = {**core, "schema": core["schema"]["fields"][RESULT]["schema"]}
+    return SchemaValidator(inner)
 
 
 def _described(

@@ -28,6 +28,7 @@ __all__ = [
     "Happened",
     "NestedAgent",
     "Outcome",
+    "OutputMode",
     "Parameters",
     "Probe",
     "Repair",
@@ -61,6 +62,12 @@ Decoding: TypeAlias = Literal["strict", "repair", "salvage"]
 table and JSON that was encoded twice or has a stray comma (``"repair"``); besides, one JSON object in a Markdown fence
 or in prose is taken for the arguments (``"salvage"``). In each of them, 2.0 is an integer, null for what has a default
 is the default, and unknown names are left out. What is changed or left out is reported as ``ArgumentRepaired``."""
+
+
+OutputMode: TypeAlias = Literal["auto", "schema", "tool", "text"]
+"""How a model is made to answer in the type that is wanted: by its provider's JSON schema (``"schema"``), by calling a
+tool whose arguments are the answer (``"tool"``), by instructions alone (``"text"``), or, of the first two, by what the
+model supports (``"auto"``)."""
 
 
 class ReturnBehavior(enum.Enum):
