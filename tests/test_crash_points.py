@@ -53,6 +53,10 @@ SCENARIOS = {
     "an agent is asked in vain": (delegating.in_vain, {}),
     "given up with all that agents did for each other": (delegating.unlucky, {"mode": "arun", **IN_FILES}),
     "an agent pays, and somebody tells": (delegating.paying, {"answer": agents.word_of_the_office}),
+    "an answer of a type": (agents.answering, {}),
+    "an answer of a type, astream": (agents.answering, {"mode": "astream"}),
+    "an answer of a type, with a memory": (agents.answering_and_remembering, IN_FILES),
+    "an answer that never fits": (agents.never_answering, IN_FILES),
 }
 THOROUGH = ("run", "astream, all calls start early", "given up")
 

@@ -1,4 +1,4 @@
-"""The output of a run while it is being written: made of the events that somebody takes, and only when somebody does."""
+"""The output of a run while it is being written: made of the events that somebody takes, if somebody does."""
 
 from __future__ import annotations
 

@@ -7,6 +7,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from typing_extensions import TypedDict
+
 from surehand import (
     Absent,
     Agent,
@@ -73,6 +75,35 @@ def _in_files(folder: Path) -> Any:
 def remembering(folder: Path) -> Agent[Any, Any]:
     """Keeps its conversations in files."""
     return traveller(folder, instructions="Be brief.", memory=_in_files(folder))
+
+
+class Booked(TypedDict):
+    """What the traveller answers with."""
+
+    what: list[str]
+
+
+def answering(folder: Path, **options: Any) -> Agent[Any, Booked]:
+    """Answers in a type: in words that do not fit, then by a call that does not fit, then beside another booking."""
+    script = (
+        booking("a"),
+        say("Booked."),
+        calls(call("final_answer", {"what": "a"}), call("look", {"what": "a"})),
+        calls(call("final_answer", {"what": ["a", "b"]}), call("book", {"what": "b"}), call("final_answer", "{}")),
+    )
+    return Agent(replies(*script), output=Booked, tools=[book, look], **options)
+
+
+def answering_and_remembering(folder: Path) -> Agent[Any, Booked]:
+    """The same, in words, with conversations in files."""
+    script = (booking("a"), say("Booked."), say('{"what": 1}'), say('```json\n{"what": ["a"]}\n```'))
+    return Agent(replies(*script), output=Booked, output_mode="text", tools=[book], memory=_in_files(folder))
+
+
+def never_answering(folder: Path) -> Agent[Any, Booked]:
+    """Never gives what it should: the run is given up, and the booking taken back."""
+    script = (booking("a"), say("Booked."), calls(call("final_answer")), say("Really."))
+    return Agent(replies(*script), output=Booked, tools=[book], memory=_in_files(folder))
 
 
 # ---------------------------------------------------------------- timeouts

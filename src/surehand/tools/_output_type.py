@@ -19,9 +19,10 @@ from ..errors import ToolArgumentsError, UserError
 from ..messages import ChatParameters, ResponseFormat, ToolChoice, ToolSpec
 from ._decode import Decoded, make_decoder
 from ._hints import is_annotated, is_union, unaliased
-from ._json_text import NotJson, is_object, read_json
+from ._json_text import is_object
 from ._refusals import not_an_object
 from ._schema import RESULT, adapter_of, output_schema
+from ._signature import check_is_type
 from ._tool import Decoding, OutputMode, Tool, ToolContext, ToolResult
 from ._toolset import Toolset
 from ._values import ValueCodec
@@ -39,6 +40,7 @@ class OutputType:
 
     def __init__(self, hint: Any) -> None:
         self.hint = hint
+        check_is_type(hint, "the answer", f"output={hint!r}")
         try:
             schema, self.is_wrapped = output_schema(hint, "output")
         except UserError as error:  # it speaks of parameters, since that is what an answer is made of
@@ -93,10 +95,10 @@ def _unwrapped(text: str) -> str | None:
     """The JSON text of a value that a model has given without the object around it; bare words are text."""
     stripped = text.strip()
     try:
-        data = read_json(stripped, decoding="strict")[0] if stripped else None
-    except NotJson:
-        return None if stripped[:1] in '{["`' else json.dumps(stripped)
-    return None if data is None or (is_object(data) and RESULT in data) else stripped
+        data = json.loads(stripped)
+    except (ValueError, RecursionError):
+        return None if stripped[:1] in ("", *'{["`') else json.dumps(stripped)
+    return None if is_object(data) and RESULT in data else stripped
 
 
 # ---------------------------------------------------------------- the tool that takes the answer
@@ -206,6 +208,8 @@ def _fits(hint: Any, value: Any) -> bool:
     hint = unaliased(hint)
     if is_union(hint):
         return any(_fits(part, value) for part in get_args(hint))
+    if hint is Any:
+        return True
     if hint is None or hint is NoneType:
         return value is None
     if is_annotated(hint) and not _fits(get_args(hint)[0], value):

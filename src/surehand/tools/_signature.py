@@ -22,7 +22,7 @@ from ._parameter import MISSING, Injected, Parameter
 from ._tool import Parameters, ToolContext, ToolExecution
 from ._unfillable import MEMORY_ID_MARK
 
-__all__ = ["MemoryId", "Signature", "caller", "local_names", "read_signature"]
+__all__ = ["MemoryId", "Signature", "caller", "check_is_type", "local_names", "read_signature"]
 
 # Said about the keys of a TypedDict; among parameters, a default says the same.
 _FOR_KEYS = (Required, NotRequired, ReadOnly)
@@ -211,7 +211,7 @@ def _parameter(entry: inspect.Parameter, what: str, scope: _Scope) -> Parameter:
         raise UserError(
             f"{scope.label}: {what} has no type; annotate it as ToolContext, or with what the model shall send"
         )
-    _check_is_type(hint, what, scope.label)
+    check_is_type(hint, what, scope.label)
     if any(part is Self for part in parts_of(hint)):
         raise UserError(
             f"{scope.label}: {what} is annotated {hint!r} outside of a class; name the class instead of Self"
@@ -229,7 +229,8 @@ def _parameter(entry: inspect.Parameter, what: str, scope: _Scope) -> Parameter:
     )
 
 
-def _check_is_type(hint: Any, what: str, label: str) -> None:
+def check_is_type(hint: Any, what: str, label: str) -> None:
+    """Raise ``UserError`` for what stands in the place of a type and is none, such as a function or a list."""
     parts = list(parts_of(hint))
     marks = [mark for part in parts if get_origin(part) is Annotated for mark in get_args(part)[1:]]
     for part in parts:
