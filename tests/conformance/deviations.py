@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .normal import thrown_by
+from .outputs import has_form
 from .scenario import Scenario
 
 __all__ = ["RULES", "Rule", "numbers_for"]
@@ -204,6 +205,11 @@ RULES = (
         "D-35",
         "handlers, listeners and the caller get the exception as raised: neither its cause instead, nor in a wrapper",
         lambda scenario: any(True for _ in thrown_by(scenario.raw)),
+    ),
+    Rule(
+        "17.10",
+        "the form of the answer is told in the system message, where it does not change what the user has said",
+        lambda scenario: has_form(scenario.return_type),
     ),
     Rule(
         "D-38",

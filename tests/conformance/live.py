@@ -41,6 +41,7 @@ from surehand import (
 )
 from surehand.policies import ErrorPolicy, abort_on_unknown_name
 
+from .outputs import hint_of_return, is_typed
 from .record import Scripted, Trace, call_of, error_of, exception_of, execution_of, message_of
 from .scenario import Scenario
 from .tools import Toolbox
@@ -65,8 +66,12 @@ def build(
         window = MessageWindow(scenario.window or 1, id=memory_id)
         return memories.setdefault(memory_id, window)
 
+    output: dict[str, Any] = {}
+    if is_typed(scenario.return_type):
+        output = {"output": hint_of_return(scenario.return_type), "output_mode": "text", "output_retries": 0}
     return Agent(
         player,
+        **output,
         tools=Toolbox(scenario, trace).entries(),
         tool_search=_search(config.get("tool_search")),
         instructions=config.get("system"),

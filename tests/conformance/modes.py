@@ -8,7 +8,8 @@ from typing import Any
 from surehand import MemoryJournal, MessageWindow, RunGivenUp, UserError
 
 from .live import Player, build, settle
-from .record import Trace, error_of, exception_of, execution_of, message_of, result_of
+from .outputs import is_wrapper
+from .record import Trace, error_of, exception_of, execution_of, message_of, object_of, result_of
 from .scenario import Scenario, is_recorded, way_of
 
 __all__ = ["drive", "observe"]
@@ -31,7 +32,7 @@ def observe(scenario: Scenario, mode: str) -> dict[str, Any]:
         settle(scenario)
         if journal is not None:
             told = len(trace.events)
-            _tell_again(agent, journal, outcomes)
+            _tell_again(scenario, agent, journal, outcomes)
             # Providers are asked for the tools whose calls are told, so that their values come back as they were.
             trace.events[told:] = [event for event in trace.events[told:] if event["ev"] != "provider_called"]
     observed: dict[str, Any] = {"model_calls": player.requests, "trace": trace.events, "outcomes": outcomes}
@@ -43,24 +44,37 @@ def observe(scenario: Scenario, mode: str) -> dict[str, Any]:
     return observed
 
 
-def _tell_again(agent: Any, journal: MemoryJournal, outcomes: list[dict[str, Any]]) -> None:
+def _tell_again(scenario: Scenario, agent: Any, journal: MemoryJournal, outcomes: list[dict[str, Any]]) -> None:
     """Let the journal tell every run again: it says the same, and whatever it did besides would show in the trace."""
     told: list[dict[str, Any]] = []
     for row in journal.rows():
         try:
-            told.append(result_of(agent.resume(row.run_id)))
+            told.append(_given(scenario, agent.resume(row.run_id)))
         except RunGivenUp:
             assert row.state in ("UNDONE", "STUCK")
     if any("stream_finished" in outcome for outcome in outcomes):
         return  # of a stream with callbacks the trace tells everything
-    assert told == [_without_lost(outcome["result"], told) for outcome in outcomes if "result" in outcome]
+    given = [{key: each for key, each in outcome.items() if key != "stage"} for outcome in outcomes]
+    assert told == [_without_lost(outcome, told) for outcome in given if "threw" not in outcome]
 
 
-def _without_lost(result: dict[str, Any], told: list[dict[str, Any]]) -> dict[str, Any]:
+def _given(scenario: Scenario, result: Any) -> dict[str, Any]:
+    """What the service method gives: everything about the run, or the answer alone."""
+    if is_wrapper(scenario.return_type) or scenario.streams:
+        return {"result": result_of(result)}
+    if scenario.return_type == "void":
+        return {"returned_void": True}
+    return {"returned": object_of(result.output)}
+
+
+def _without_lost(given: dict[str, Any], told: list[dict[str, Any]]) -> dict[str, Any]:
     """The result without the values that have no JSON form, which end with the process."""
-    lost = {each["id"] for again in told for each in again["tool_executions"] if each.get("result_object") == _LOST}
+    if "result" not in given:
+        return given
+    result, results = given["result"], [again["result"] for again in told if "result" in again]
+    lost = {each["id"] for again in results for each in again["tool_executions"] if each.get("result_object") == _LOST}
     executions = [{**e, "result_object": _LOST} if e["id"] in lost else e for e in result["tool_executions"]]
-    return {**result, "tool_executions": executions}
+    return {"result": {**result, "tool_executions": executions}}
 
 
 _LOST = "<Unstored>"
@@ -82,7 +96,7 @@ def _options(call: dict[str, Any]) -> dict[str, Any]:
 def _blocking(scenario: Scenario, mode: str, agent: Any, trace: Trace, call: dict[str, Any]) -> dict[str, Any]:
     try:
         if mode == "run":
-            return _ended({"result": result_of(agent.run(call["user"], **_options(call)))}, trace)
+            return _ended(_given(scenario, agent.run(call["user"], **_options(call))), trace)
         stream = agent.stream(call["user"], **_options(call))
         if scenario.streams:
             finished = _register(scenario, stream, trace)
@@ -91,7 +105,7 @@ def _blocking(scenario: Scenario, mode: str, agent: Any, trace: Trace, call: dic
         with stream:
             for _ in stream:
                 pass
-            return _ended({"result": result_of(stream.result)}, trace)
+            return _ended(_given(scenario, stream.result), trace)
     except Exception as error:
         return _ended({"threw": error_of(error)}, trace)
 
@@ -99,7 +113,7 @@ def _blocking(scenario: Scenario, mode: str, agent: Any, trace: Trace, call: dic
 async def _awaitable(scenario: Scenario, mode: str, agent: Any, trace: Trace, call: dict[str, Any]) -> dict[str, Any]:
     try:
         if mode == "arun":
-            return _ended({"result": result_of(await agent.arun(call["user"], **_options(call)))}, trace)
+            return _ended(_given(scenario, await agent.arun(call["user"], **_options(call))), trace)
         stream = agent.astream(call["user"], **_options(call))
         if scenario.streams:
             finished = _register(scenario, stream, trace)
@@ -108,7 +122,7 @@ async def _awaitable(scenario: Scenario, mode: str, agent: Any, trace: Trace, ca
         async with stream:
             async for _ in stream:
                 pass
-            return _ended({"result": result_of(stream.result)}, trace)
+            return _ended(_given(scenario, stream.result), trace)
     except Exception as error:
         return _ended({"threw": error_of(error)}, trace)
 

@@ -51,6 +51,7 @@ TOOL_EVENTS = frozenset(
 _UNFIT = "<arguments do not fit>"
 _TEXTS = (
     # of the recordings
+    (r"(.*)\nYou must answer strictly in the following (?:JSON )?format: .*", r"\1<the form of the answer>"),
     (r"Tool '(.*?)' was executed .* was rolled back due to failure of tool '(.*?)'", r"<\1 undone: \2 failed>"),
     (r"(?:[a-z][\w$]*\.)+(\w+(?:Exception|Error))", r"<failed with \1>"),
     (r"(?:[a-z][\w$]*\.)+(\w+(?:Exception|Error)): (.*)", r"<\1: \2>"),
@@ -58,6 +59,7 @@ _TEXTS = (
     (r"No matching tools found(, besides those that you have already\.)?", "<nothing found>"),
     # ours
     (r"([Tt]he argument '\w+'|arguments) of '.*?' (is missing|is not a list|are not JSON).*; expected .*", _UNFIT),
+    (r"(.*?)(?:\n\n)?Give your final answer as JSON alone, that fits this .*", r"\1<the form of the answer>"),
     (r"Tool '(.*?)' had succeeded, but it was undone because tool '(.*?)' failed\.", r"<\1 undone: \2 failed>"),
     (r"Tool '(.*?)' had succeeded, but it was undone because the run was given up\.", r"<\1 undone: given up>"),
     (r"Tool '(.*?)' had succeeded\. Undoing it because .* was attempted and failed: .*", r"<\1 not undone>"),
@@ -76,6 +78,7 @@ _ERRORS = (
     (r"exceeded (-?\d+) tool calling round trips", r"<limit of \1 rounds>"),
     (r"errorHandlerResult\" is null|toolResultMessage\" is null|text cannot be null", "<a handler gave nothing>"),
     (r"messages cannot be null or empty", "<no messages to send>"),
+    (r"Failed to parse \"", "<the answer does not fit>"),
     (r"Either text or contents must be provided", "<a result without contents>"),
     (r"ToolExecutionResultMessage\.id\(\)\" is null", "<a result without an id>"),
     (r"\"argumentsMap\" is null", "<arguments are null>"),

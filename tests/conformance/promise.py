@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .calls import Calls
+from .outputs import FORM, Misfit, Unclear, answered, has_form, is_typed, is_wrapper, returned
 from .scenario import Scenario
 from .story import (
     CHECKED,
@@ -63,9 +64,11 @@ class _Run(Calls):
         memory_id = call.get("memory_id")
         memory_id = "default" if memory_id is None else memory_id
         super().__init__(teller, memory_id, call.get("invocation_params"))
-        if teller.config.get("system"):
-            self.conversation.add_system(teller.config["system"])
-        self.user = call["user"]
+        form = FORM if has_form(self.scenario.return_type) else ""
+        system = (teller.config.get("system") or "") + (form if "17.10" in self.on else "")
+        if system:
+            self.conversation.add_system(system)
+        self.user = call["user"] + ("" if "17.10" in self.on else form)
         question = {"role": "user", "text": self.user}
         self.first: list[dict[str, Any]] | None = None
         if "D-30" not in self.on:  # the reference does not look into the window again for its first request
@@ -78,6 +81,7 @@ class _Run(Calls):
         self.rounds = 0
         self.replies = 0
         self.open: list[Call] = []
+        self.last: list[Call] = []
         self.reply: dict[str, Any] = {}
 
     def tell(self) -> dict[str, Any]:
@@ -93,7 +97,7 @@ class _Run(Calls):
             if not calls:
                 self.conversation.add([(self.reply["message"], None)])
                 return self._finished("STOP")
-            self.open = calls
+            self.open = self.last = calls
             self._remember_reply()
             self.rounds += 1
             self.teller.callback(
@@ -260,15 +264,18 @@ class _Run(Calls):
 
     def _finished(self, reason: str) -> dict[str, Any]:
         teller, entry = self.teller, self.reply["entry"]
+        output = self._output(reason)
         teller.listen("Completed")
         usage = usage_of(self.usage)
         teller.callback("stream_complete", message=self.reply["message"], usage=usage, finish_reason=reason)
         if self.scenario.streams:
             self._completion_handler()
             return {"stream_finished": True}
+        if not is_wrapper(self.scenario.return_type):
+            return {"returned_void": True} if self.scenario.return_type == "void" else {"returned": output}
         return {
             "result": {
-                "content": None if reason == "TOOL_EXECUTION" else entry.get("text"),
+                "content": output,
                 "token_usage": usage,
                 "finish_reason": reason,
                 "tool_executions": self.executions,
@@ -277,6 +284,22 @@ class _Run(Calls):
                 "final_response_usage": usage_of(entry.get("usage")),
             }
         }
+
+    def _output(self, reason: str) -> Any:
+        return_type = self.scenario.return_type
+        if is_wrapper(return_type) and reason == "TOOL_EXECUTION":
+            return None
+        if not is_typed(return_type):
+            return self.reply["entry"].get("text")
+        try:
+            if reason != "TOOL_EXECUTION":
+                return answered(return_type, self.reply["entry"].get("text"))
+            tools = [self.teller.tools.get(call.name, {}) for call in self.last]
+            return returned(return_type, tools, [call.shown["object"] for call in self.last])
+        except Misfit as misfit:
+            raise Failed(thrown("<the answer does not fit>")) from misfit
+        except Unclear as unclear:
+            raise Failed(thrown("<configuration error>")) from unclear
 
     def _completion_handler(self) -> None:
         throws = self.teller.config.get("complete_handler_throw")

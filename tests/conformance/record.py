@@ -14,6 +14,7 @@ from surehand import (
     Content,
     ImageContent,
     Message,
+    OutputError,
     RequestIssued,
     ResponseReceived,
     RoundLimitError,
@@ -107,6 +108,8 @@ def _token_of(error: BaseException) -> str | None:
             return f"<no tool {_first(_UNKNOWN, text)}>"
         case RoundLimitError():
             return f"<limit of {_first(_ROUNDS, text)} rounds>"
+        case OutputError():
+            return "<the answer does not fit>"
         case ToolExecutionError():
             return "<result cannot be shown>"
         case UserError() if "returned None" in text:
@@ -198,7 +201,7 @@ def usage_of(usage: Usage | None) -> dict[str, Any] | None:
 
 def result_of(result: RunResult[Any]) -> dict[str, Any]:
     return {
-        "content": result.output,
+        "content": object_of(result.output),
         "token_usage": usage_of(result.usage),
         "finish_reason": None if result.finish_reason is None else result.finish_reason.name,
         "tool_executions": [execution_of(execution) for execution in result.executions],

@@ -12,6 +12,7 @@ from typing import Any
 
 from .behaviour import BEHAVIOURS
 from .kinds import kind_of, unknown_types
+from .outputs import is_known
 
 __all__ = [
     "ALONE",
@@ -159,8 +160,8 @@ def why_not_judged(scenario: Scenario) -> str | None:
     if scenario.kind in ALONE:
         unknown = sorted(_unknown_words_alone(scenario))
         return f"this runner does not know {unknown[0]!r}" if unknown else None
-    if not _RESULT.fullmatch(scenario.return_type):
-        return "return types other than Result<String> and TokenStream"
+    if not _RESULT.fullmatch(scenario.return_type) and not is_known(scenario.return_type):
+        return f"return type {scenario.return_type!r}"
     unknown = sorted(_unknown_words(scenario))
     return f"this runner does not know {unknown[0]!r}" if unknown else None
 
