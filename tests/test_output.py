@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 import enum
 from dataclasses import dataclass
@@ -40,7 +41,7 @@ from surehand import (
     tool,
     undo_on_any_error,
 )
-from surehand.messages import ChatResponse, ResponseFormat
+from surehand.messages import ChatResponse, ResponseDone, ResponseFormat, TextPiece, ToolCallPiece
 from surehand.testing import ScriptedModel, call, calls, say
 
 from .modes import Ended, Mode, answer_of, ask
@@ -701,3 +702,51 @@ def test_the_usage_of_refused_answers_counts() -> None:
     model = ScriptedModel([say(BAD, usage=Usage(1, 2)), calls(final(), usage=Usage(3, 4))])
     result = Agent(model, output=Trip).run("Go")
     assert (result.output, result.usage) == (ROME, Usage(4, 6))
+
+
+# ---------------------------------------------------------------- while it is being written
+
+PARTS = ['{"city": "Ro', 'me", "day', 's": 3', "}"]
+SO_FAR = [{"city": "Ro"}, {"city": "Rome"}, {"city": "Rome", "days": 3}, ROME]
+IN_WORDS = [*map(TextPiece, PARTS), ResponseDone(say(GOOD))]
+AS_A_CALL = [
+    TextPiece("{not the answer}"),
+    ToolCallPiece(0, "l", "look", "{}"),
+    *(ToolCallPiece(1, "f", "" if number else "final_answer", part) for number, part in enumerate(PARTS)),
+    ResponseDone(ask(call("look", id="l"), final())),
+]
+
+
+def partial(model: ScriptedModel, colour: str, **options: Any) -> list[Any]:
+    agent = Agent[Any, Any](model, tools=[look], **options)
+
+    async def awaited() -> list[Any]:
+        async with agent.astream("Go") as run:
+            return [value async for value in run.partial_outputs()]
+
+    if colour == "awaitable":
+        return asyncio.run(awaited())
+    with agent.stream("Go") as run:
+        return list(run.partial_outputs())
+
+
+@pytest.mark.parametrize("colour", ["blocking", "awaitable"])
+@pytest.mark.parametrize(("form", "pieces"), [("text", IN_WORDS), ("tool", AS_A_CALL)])
+def test_a_stream_gives_the_output_as_it_grows(form: Any, pieces: Any, colour: str) -> None:
+    assert partial(ScriptedModel([pieces]), colour, output=Trip, output_mode=form) == SO_FAR
+
+
+def test_a_list_grows_without_the_object_around_it() -> None:
+    pieces = [TextPiece('{"result": ["a", "b'), TextPiece('c"]}'), ResponseDone(say('{"result": ["a", "bc"]}'))]
+    found = partial(ScriptedModel([pieces]), "blocking", output=list[str], output_mode="text")
+    assert found == [["a", "b"], ["a", "bc"], ["a", "bc"]]
+
+
+def test_an_answer_that_is_sent_back_is_followed_by_the_next() -> None:
+    found = partial(ScriptedModel([say("[oops"), say(GOOD)]), "blocking", output=Trip, output_mode="text")
+    assert (found[0], found[-1]) == ([], ROME)
+    assert {"city": "Rome"} in found
+
+
+def test_without_a_type_the_text_grows() -> None:
+    assert partial(ScriptedModel([say("a b")]), "blocking") == ["a ", "a b", "a b"]

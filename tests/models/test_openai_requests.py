@@ -285,3 +285,19 @@ def test_a_refusal_is_what_the_model_says() -> None:
         model = OpenAIChat("m", base_url=provider.base_url)
         assert model.generate(ChatRequest((HI,))).message == AssistantMessage("I will not.")
         model.close()
+
+
+def test_the_schema_of_an_answer_is_sent_in_the_words_that_providers_know() -> None:
+    pair = {"type": "array", "prefixItems": [{"type": "integer"}, {"type": "string"}], "items": False}
+    wanted = ResponseFormat("json", {"type": "object", "properties": {"result": pair}}, "answer")
+    body = sent(HI, parameters=ChatParameters(response_format=wanted))
+    sent_schema = body["response_format"]["json_schema"]["schema"]
+    assert "prefixItems" not in sent_schema["properties"]["result"]
+
+
+@pytest.mark.parametrize(("base_url", "supports"), [(None, True), ("http://localhost:1/v1", False)])
+def test_schemas_are_relied_on_at_the_service_that_is_known_to_keep_to_them(
+    base_url: str | None, supports: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    assert OpenAIChat("m", api_key="k", base_url=base_url).supports_json_schema is supports
