@@ -743,8 +743,8 @@ def test_a_list_grows_without_the_object_around_it() -> None:
 
 
 def test_an_answer_that_is_sent_back_is_followed_by_the_next() -> None:
-    found = partial(ScriptedModel([say("[oops"), say(GOOD)]), "blocking", output=Trip, output_mode="text")
-    assert (found[0], found[-1]) == ([], ROME)
+    found = partial(ScriptedModel([say("oops"), say(GOOD)]), "blocking", output=Trip, output_mode="text")
+    assert (found[0], found[-1]) == ({}, ROME)
     assert {"city": "Rome"} in found
 
 
