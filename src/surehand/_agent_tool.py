@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from msgspec.structs import replace
@@ -57,13 +57,19 @@ def agent_tool(agent: Agent[Any, Any], name: str | None, description: str | None
     from .tools._options import check_options
 
     given_options = check_options({"name": name, "description": description, **options}, f"agent {name!r}")
-    return replace(function_tool(_ask, given_options), nested=Nested(agent))
+    return replace(function_tool(_asking(agent.output_type), given_options), nested=Nested(agent))
 
 
-def _ask(prompt: str) -> Any:
-    """What the model fills in; the engine runs the agent instead of this.
+def _asking(output: Any) -> Callable[[str], Any]:
+    """The function that tells what the model fills in and what it gets; the engine runs the agent instead of it."""
 
-    Args:
-        prompt: What the agent shall do or answer, with everything that it needs to know.
-    """
-    raise AssertionError(prompt)
+    def ask(prompt: str) -> Any:
+        """Ask the agent.
+
+        Args:
+            prompt: What the agent shall do or answer, with everything that it needs to know.
+        """
+        raise AssertionError(prompt)
+
+    ask.__annotations__["return"] = output  # so that what it answers is stored, and had back, as what it is
+    return ask

@@ -263,6 +263,12 @@ class Agent(Generic[DepsT, OutputT]):
         )
         return recorded_run(run, self._service, given)
 
+    @property
+    def output_type(self) -> Any:
+        """What its answers are, as given with ``output=``; ``Any`` for one whose answers are any text."""
+        plan = self._output
+        return Any if plan is None or plan.type is None else plan.hint
+
     def as_tool(
         self, *, name: str | None = None, description: str | None = None, **options: Unpack[AgentToolOptions]
     ) -> Tool:
