@@ -30,11 +30,22 @@ LAYERS = (
     ("messages", "contents", "errors", "_codec", "_checks"),
     (
         *("events", "_effects", "policies", "_ledger", "_cancel", "_reading", "_records", "_recorded", "_report"),
-        *("_books", "tools"),
+        *("_books", "_tallies", "budgets", "tools"),
     ),
     (
         *("_loop", "_asking", "_call", "_attempt", "_job", "_doubt", "_giveup", "_undoing", "_schedule"),
-        *("_keeping", "_limits", "_recalling", "_catching_up", "_correcting", "_nested", "_answer"),
+        *(
+            "_keeping",
+            "_limits",
+            "_tool_limits",
+            "_guards",
+            "_money",
+            "_recalling",
+            "_catching_up",
+            "_correcting",
+            "_nested",
+            "_answer",
+        ),
     ),
     (
         "_colour",

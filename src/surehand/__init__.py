@@ -30,6 +30,10 @@ from ._streams import (
 from .agent import (
     Agent,
 )
+from .budgets import (
+    Budget,
+    RepeatedCalls,
+)
 from .durable import (
     Journal,
     MemoryJournal,
@@ -46,6 +50,7 @@ from .errors import (
     ConsecutiveErrorsError,
     ContentFilterError,
     ContextLengthError,
+    CostLimitError,
     EmptyReplyError,
     JournalDamaged,
     JournalError,
@@ -57,6 +62,7 @@ from .errors import (
     OverloadedError,
     RateLimitError,
     RecordExists,
+    RepeatedCallError,
     ReplayMismatch,
     ReplyCutOffError,
     RoundLimitError,
@@ -198,6 +204,7 @@ __all__ = [
     "AudioContent",
     "AuthenticationError",
     "BadRequestError",
+    "Budget",
     "CallLimitError",
     "CancelToken",
     "ChatMemory",
@@ -209,6 +216,7 @@ __all__ = [
     "Content",
     "ContentFilterError",
     "ContextLengthError",
+    "CostLimitError",
     "CustomMessage",
     "EarlyStart",
     "EmptyReplyError",
@@ -250,6 +258,8 @@ __all__ = [
     "Recovered",
     "Repair",
     "Repeat",
+    "RepeatedCallError",
+    "RepeatedCalls",
     "ReplayMismatch",
     "ReplyCutOffError",
     "RequestIssued",

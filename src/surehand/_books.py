@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from decimal import Decimal
 from typing import Any, Protocol
 
 from msgspec import Struct, field
@@ -15,6 +16,8 @@ from ._ledger import Ledger
 from ._recorded import NOTHING_RECORDED, Recorded
 from ._records import Draft
 from ._report import Account, PastRun, UndoReport
+from ._tallies import Tallies
+from .budgets import Budget, RepeatedCalls
 from .errors import RunCancelled
 from .events import Event, UndoReason
 from .messages import (
@@ -99,6 +102,9 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False):
     on_tool_error: Callable[[ToolContext[Any]], Any] | None
     decoding: Decoding
     max_result: int | None
+    repeated_calls: RepeatedCalls
+    repeats_allowed: int
+    soft: Budget | None  # of the limits, if there is any
 
 
 class Round(Struct, eq=False):
@@ -207,6 +213,8 @@ class Run(Struct, eq=False, kw_only=True):
     path: str = ""  # the key of the call that it is, if it is part of another run
     parent: Run | None = None  # that run
     parts: dict[str, Run] = {}  # the runs that are part of this one, by their path
+    inside: str = ""  # the name of the tool of that run whose call it is
+    price: Callable[[ChatResponse], Any] | None = None  # what a reply costs
     opening: Callable[[Run], None] | None = None  # opens its journal, and finds out what is recorded of it
     log: RunLog | None = None  # where it is recorded, if it is
     recorded: Recorded = NOTHING_RECORDED  # what its journal said when it was opened here
@@ -226,6 +234,8 @@ class Run(Struct, eq=False, kw_only=True):
     executions: list[ToolExecution[Any]] = []
     intermediate: list[ChatResponse] = []
     usage: Usage | None = None
+    cost: Decimal | None = None  # of its replies and calls, as far as these have prices
+    tallies: Tallies = field(default_factory=Tallies)
     ledger: Ledger = field(default_factory=Ledger)
     round: Round | None = None
     rounds_made: int = 0
@@ -253,14 +263,16 @@ class Run(Struct, eq=False, kw_only=True):
         if self.log is not None and self.parent is None:
             self.log.release()
 
-    def spend(self, *, calls: int = 0, usage: Usage | None = None) -> None:
+    def spend(self, *, calls: int = 0, usage: Usage | None = None, cost: Decimal | None = None) -> None:
         """Note what this run, or one that is part of it, has spent; so has each run above it. Thread-safe."""
         with self._lock:
             self.calls_made += calls
             if usage is not None:
                 self.usage = usage if self.usage is None else self.usage + usage
+            if cost is not None:
+                self.cost = cost if self.cost is None else self.cost + cost
         if self.parent is not None:
-            self.parent.spend(calls=calls, usage=usage)
+            self.parent.spend(calls=calls, usage=usage, cost=cost)
 
     def check_cancelled(self) -> None:
         """A checkpoint (spec 12.2): raises ``RunCancelled`` once the token is cancelled.
@@ -366,7 +378,8 @@ class Run(Struct, eq=False, kw_only=True):
 
     def report(self) -> UndoReport:
         """What became of the run's effects, as known now: late finishers may still change it."""
-        return UndoReport(self.run_id, self._accounts(), self.messages)
+        cost = None if self.cost is None else float(self.cost)
+        return UndoReport(self.run_id, self._accounts(), self.messages, cost)
 
     def _accounts(self) -> list[Account]:
         """Each call with its tool; those of a run that is part of this one come after the call that it was."""

@@ -13,11 +13,12 @@ from ._books import Hooks, Settings
 from ._cancel import CancelToken
 from ._checks import is_count, misfit
 from ._codec import clean_text
+from .budgets import REPEATED_CALLS, Amount, Budget, RepeatedCalls
 from .durable._journal import Journal
 from .errors import UserError, closest_names
 from .events import Listener, Listeners
 from .memory._base import ChatMemory
-from .messages import ChatParameters, Message
+from .messages import ChatParameters, ChatResponse, Message
 from .policies import EarlyStart, ErrorHandler, ErrorPolicy, Limits, UndoPolicy, undo_on_real_failure
 from .tools._options import DECODINGS
 from .tools._tool import Decoding, Parameters, Tool, ToolExecution
@@ -56,6 +57,8 @@ class ServiceOptions(TypedDict, total=False):
     on_tool_error: Callable[..., Any] | None
     decoding: Decoding
     max_result: int | None
+    repeated_calls: RepeatedCalls
+    repeats_allowed: int
     before_tool: Callable[..., Any] | None
     after_tool: Callable[..., Any] | None
     listeners: Listeners | Iterable[Listener]
@@ -76,6 +79,7 @@ class AgentOptions(ServiceOptions, total=False):
     instructions: str | None
     memory: ChatMemory | Callable[[Any], ChatMemory] | None
     chat_parameters: ChatParameters
+    price: Callable[[ChatResponse], Amount] | None
 
 
 class ResumeOptions(TypedDict, total=False):
@@ -120,6 +124,8 @@ class ServiceChoices(Struct, frozen=True, kw_only=True, eq=False):
     on_tool_error: Callable[..., Any] | None = None
     decoding: Decoding = "repair"
     max_result: int | None = 200_000
+    repeated_calls: RepeatedCalls = "warn"
+    repeats_allowed: int = 1
     before_tool: Callable[..., Any] | None = None
     after_tool: Callable[..., Any] | None = None
     listeners: Listeners | Iterable[Listener] = ()
@@ -140,6 +146,7 @@ class AgentChoices(Struct, frozen=True, kw_only=True, eq=False):
     instructions: str | None = None
     memory: ChatMemory | Callable[[Any], ChatMemory] | None = None
     chat_parameters: ChatParameters = ChatParameters()
+    price: Callable[[ChatResponse], Amount] | None = None
 
 
 class RunChoices(Struct, frozen=True, kw_only=True, eq=False):
@@ -176,6 +183,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "early_start": ("safe", "all", "off"),
     "on_abort": ("complete", "discard"),
     "decoding": DECODINGS,
+    "repeated_calls": REPEATED_CALLS,
 }
 _SECONDS = ("undo_timeout", "drain_timeout")
 # What a function is called with; those of the second table are asked in place, so they cannot be async.
@@ -233,6 +241,8 @@ def _complaint(name: str, value: Any) -> str | None:
         return "seconds, at least 0"
     if name in _HOOKS and value is not None:
         return misfit(value, *_HOOKS[name])
+    if name == "price":
+        return None if value is None else misfit(value, "response", may_be_async=False)
     if name in _PLAIN:
         return misfit(value, *_PLAIN[name], may_be_async=False)
     if name == "on_error" and not isinstance(value, ErrorPolicy):
@@ -251,6 +261,8 @@ def _complaint(name: str, value: Any) -> str | None:
         return "how many events may wait for the consumer (at least 1)"
     if name == "undo_retries" and not (value is None or is_whole(given)):
         return "how often an undo that failed is tried again (at least 0), or None: 3 times with a journal, else never"
+    if name == "repeats_allowed" and not is_whole(given):
+        return "how often a call may be made again with the same arguments before anything is done (at least 0)"
     if name == "run_id" and not (value is None or _is_run_id(given)):
         return "a text of 1 to 200 characters"
     if name == "max_result" and value is not None and not is_count(value):
@@ -316,6 +328,9 @@ def settings_of(chosen: ServiceChoices, tools: Sequence[Tool]) -> Settings:
         on_tool_error=chosen.on_tool_error,
         decoding=chosen.decoding,
         max_result=chosen.max_result,
+        repeated_calls=chosen.repeated_calls,
+        repeats_allowed=chosen.repeats_allowed,
+        soft=None if chosen.limits.soft == Budget() else chosen.limits.soft,
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from ..messages import ToolSpec
-from ._tool import ReturnBehavior, Tool
+from ._tool import ReturnBehavior, Tool, has_budget
 
 __all__ = ["NO_TOOLS", "Toolset", "toolset_of"]
 
@@ -23,6 +23,7 @@ class Toolset(Struct, frozen=True, kw_only=True, eq=False):
     shown: Sequence[str]
     specs: tuple[ToolSpec, ...]
     may_end_early: bool  # whether any tool can end a run without the model
+    has_budgets: bool  # whether anything is counted of any tool
 
     def returns(self, name: str) -> ReturnBehavior:
         """What happens after a round with that tool; a name that is unknown goes to the model (spec 3.7.1)."""
@@ -53,6 +54,7 @@ def toolset_of(tools: Mapping[str, Tool], shown: Iterable[str] | None = None) ->
         shown=names,
         specs=tuple(tools[name].spec for name in names),
         may_end_early=any(tool.returns is not ReturnBehavior.TO_MODEL for tool in tools.values()),
+        has_budgets=any(map(has_budget, tools.values())),
     )
 
 
