@@ -30,22 +30,12 @@ LAYERS = (
     ("messages", "contents", "errors", "_codec", "_checks"),
     (
         *("events", "_effects", "policies", "_ledger", "_cancel", "_reading", "_records", "_recorded", "_report"),
-        *("_books", "_tallies", "budgets", "tools"),
+        *("_books", "_round", "_tallies", "budgets", "tools"),
     ),
     (
         *("_loop", "_asking", "_call", "_attempt", "_job", "_doubt", "_giveup", "_undoing", "_schedule"),
-        *(
-            "_keeping",
-            "_limits",
-            "_tool_limits",
-            "_guards",
-            "_money",
-            "_recalling",
-            "_catching_up",
-            "_correcting",
-            "_nested",
-            "_answer",
-        ),
+        *("_keeping", "_limits", "_tool_limits", "_guards", "_money", "_recalling", "_catching_up"),
+        *("_correcting", "_nested", "_answer"),
     ),
     (
         "_colour",
@@ -59,7 +49,7 @@ LAYERS = (
         "_supervise",
         "models._base",
     ),
-    ("models", "memory", "durable", "mcp", "telemetry"),
+    ("models", "memory", "durable", "mcp", "telemetry", "prices"),
     (
         *("service", "agent", "_options", "_memories", "_new_run", "_agent_tool", "_results", "_streams"),
         *("_callbacks", "_recovery", "assistant", "testing"),

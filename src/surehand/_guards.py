@@ -102,7 +102,7 @@ _OF_RUN = {
     "calls": "the {} calls of tools for this run are used up",
     "seconds": "the {} seconds for this run are used up",
     "tokens": "the {} tokens for this run are used up",
-    "cost": "the budget of {} for this run does not allow it",
+    "cost": "the budget of {} for this run does not allow another call",
     "consecutive_errors": "every call failed in {} rounds in a row",
 }
 

@@ -93,6 +93,4 @@ def _cost(tally: Tally, tool: Tool, asked: set[str]) -> Decimal:
 
 
 def _said(tool: Tool, what: str, limit: str) -> str:
-    return (
-        f"tool {tool.name!r} {what}; @tool(limits=Budget({limit})) forbids that: raise it, or give soft_limits= instead"
-    )
+    return f"tool {tool.name!r} {what}; @tool(limits=Budget({limit})) forbids that (soft_limits= would tell the model)"
