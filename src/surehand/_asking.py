@@ -40,7 +40,7 @@ async def _recalled(run: Run, number: int) -> ChatResponse:
         return await _asked(run, number)
     run.requests_made = number
     spend_reply(run, response)
-    if run.price is not None or run.settings.soft is not None or run.parent is not None:
+    if run.price is not None or run.has_soft:
         pay(run, response)
     run.check_cancelled()
     return response
@@ -73,7 +73,7 @@ async def _asked(run: Run, number: int) -> ChatResponse:
     if run.listening:
         event = ResponseReceived(run_id=run.run_id, path=run.path, number=number, request=request, response=response)
         run.emit(event)
-    if run.price is not None or run.settings.soft is not None or run.parent is not None:
+    if run.price is not None or run.has_soft:
         pay(run, response)
     run.check_cancelled()
     return response

@@ -80,7 +80,7 @@ async def outcome_of(run: Run, call: ToolCall, key: str) -> Ended:
             return job.ended(Outcome.DENIED, denied)
     if run.unknown_calls and intent is None and _may_have_happened_before(job):
         return job.ended(Outcome.DENIED, may_have_happened(call, "An identical call"))
-    refused = admit(job, is_new=intent is None)
+    refused = admit(job, intent is None)
     if refused is not None:
         return job.ended(Outcome.DENIED, refused)
     try:

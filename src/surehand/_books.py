@@ -135,6 +135,7 @@ class Run(Struct, eq=False, kw_only=True):
     parts: dict[str, Run] = {}  # the runs that are part of this one, by their path
     inside: str = ""  # the name of the tool of that run whose call it is
     price: Callable[[ChatResponse], Any] | None = None  # what a reply costs
+    has_soft: bool = False  # whether it, or one that it is part of, has soft limits
     opening: Callable[[Run], None] | None = None  # opens its journal, and finds out what is recorded of it
     log: RunLog | None = None  # where it is recorded, if it is
     recorded: Recorded = NOTHING_RECORDED  # what its journal said when it was opened here

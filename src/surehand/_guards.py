@@ -25,17 +25,12 @@ from .events import LimitWarning
 from .messages import ChatResponse, TextContent, ToolCall
 from .tools._tool import Outcome, ReturnBehavior, Tool, ToolExecution, ToolResult, has_budget
 
-__all__ = ["admit", "counted", "must_count", "pay", "recount", "warn_reached"]
+__all__ = ["admit", "counted", "pay", "recount", "warn_reached"]
 
 _RAN = (Outcome.DONE, Outcome.FAILED, Outcome.UNKNOWN)
 
 
-def must_count(run: Run) -> bool:
-    """Whether anything but repeated calls is counted in this run."""
-    return run.toolset.has_budgets or run.settings.soft is not None or run.parent is not None
-
-
-def admit(job: Job, *, is_new: bool) -> ToolResult | None:
+def admit(job: Job, is_new: bool) -> ToolResult | None:
     """Count the call, which is about to begin; gives what the model reads instead if it is refused.
 
     One that a dead process had begun (``is_new`` is false) is never refused. Raises the error of a hard limit.
@@ -48,7 +43,7 @@ def admit(job: Job, *, is_new: bool) -> ToolResult | None:
             refused = _repeated(job, policy, before, is_new)
             if refused is not None:
                 return refused
-    return _budgeted(job, is_new) if must_count(run) else None
+    return _budgeted(job, is_new) if run.has_soft or run.toolset.has_budgets else None
 
 
 # ---------------------------------------------------------------- repeated calls
@@ -219,7 +214,7 @@ def _spend(run: Run, cost: Decimal) -> None:
 def counted(run: Run, execution: ToolExecution[Any], ended: Ended) -> ToolExecution[Any]:
     """Count how the call ended; gives the execution with what the model should know besides the result."""
     notes, tool = ended.notes, run.toolset.tools.get(execution.call.name)
-    if tool is not None and must_count(run):
+    if tool is not None and (run.has_soft or run.toolset.has_budgets):
         news = _settle(run, tool, execution)
         notes += tuple(each.note for each in news)
         try:
@@ -259,7 +254,7 @@ def recount(run: Run, execution: ToolExecution[Any]) -> None:
     if execution.outcome in (*_RAN, Outcome.REJECTED):
         with run.tallies.lock:
             run.tallies.seen.setdefault(tool.name, Seen([])).recall(execution.call.arguments)
-    if must_count(run):
+    if run.has_soft or run.toolset.has_budgets:
         _settle(run, tool, execution)
 
 

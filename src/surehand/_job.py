@@ -102,7 +102,10 @@ class Job(Struct, eq=False):
         error: BaseException | None = None,
         failure: BaseException | None = None,
     ) -> Ended:
-        return Ended(outcome, result, self.tool, self.arguments, error, failure, self.same_as, notes=self.notes)
+        ended = Ended(outcome, result, self.tool, self.arguments, error, failure, self.same_as)
+        if self.notes:
+            ended.notes = self.notes
+        return ended
 
 
 def may_have_happened(call: ToolCall, what: str) -> ToolResult:

@@ -269,7 +269,7 @@ async def _settle_round(run: Run, round_: Round) -> bool:
         _relax_tool_choice(run)
     if failed:
         check_consecutive(run, round_, executions, failed, may_end=not _went_on(run, round_))
-        if run.settings.soft is not None:
+        if run.has_soft:
             warn_reached(run)
         return False
     run.errors_in_a_row = 0
