@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -458,7 +458,7 @@ def test_limits_that_cannot_be_kept_are_refused(given: Any, text: str) -> None:
 @pytest.mark.parametrize("option", ["limits", "soft_limits"])
 def test_a_tool_takes_budgets_and_nothing_else(option: str) -> None:
     with pytest.raises(UserError, match=f"{option}=3; expected a Budget"):
-        tool(**{option: 3})(lambda what: what)
+        tool(**cast(Any, {option: 3}))(lambda what: what)
 
 
 def test_each_of_these_errors_is_a_limit_error() -> None:

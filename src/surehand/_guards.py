@@ -23,7 +23,8 @@ from .budgets import Amount, RepeatedCalls, money
 from .errors import RepeatedCallError
 from .events import LimitWarning
 from .messages import ChatResponse, TextContent, ToolCall
-from .tools._tool import Outcome, ReturnBehavior, Tool, ToolExecution, ToolResult, has_budget
+from .tools._tool import Outcome, ReturnBehavior, Tool, ToolExecution, ToolResult
+from .tools._toolset import has_budget
 
 __all__ = ["admit", "counted", "pay", "recount", "warn_reached"]
 

@@ -64,10 +64,11 @@ def spend_cost(run: Run, cost: Decimal) -> None:
 
 def _spend_inside(run: Run, tokens: int = 0, cost: Decimal = _NOTHING) -> None:
     """Note it for the tools of the runs above as well, inside of which it was spent."""
-    while run.parent is not None:
-        tally = run.parent.tallies.of(run.inside)
-        tally.tokens, tally.cost = tally.tokens + tokens, tally.cost + cost
-        run = run.parent
+    with lineage(run)[-1].tallies.lock:
+        while run.parent is not None:
+            tally = run.parent.tallies.of(run.inside)
+            tally.tokens, tally.cost = tally.tokens + tokens, tally.cost + cost
+            run = run.parent
 
 
 def spend_calls(run: Run, count: int) -> None:

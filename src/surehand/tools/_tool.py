@@ -46,7 +46,6 @@ __all__ = [
     "Unknown",
     "Values",
     "WhenUnknown",
-    "has_budget",
 ]
 
 T = TypeVar("T", default=Any)
@@ -395,8 +394,3 @@ class Tool(Struct, frozen=True, kw_only=True, eq=False):
     def name(self) -> str:
         """The name that the model uses."""
         return self.spec.name
-
-
-def has_budget(tool: Tool) -> bool:
-    """Whether anything is counted of that tool."""
-    return tool.limits is not None or tool.soft_limits is not None or bool(tool.cost)

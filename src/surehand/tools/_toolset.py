@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from ..messages import ToolSpec
-from ._tool import ReturnBehavior, Tool, has_budget
+from ._tool import ReturnBehavior, Tool
 
-__all__ = ["NO_TOOLS", "Toolset", "toolset_of"]
+__all__ = ["NO_TOOLS", "Toolset", "has_budget", "toolset_of"]
 
 
 class Toolset(Struct, frozen=True, kw_only=True, eq=False):
@@ -44,6 +44,11 @@ class Toolset(Struct, frozen=True, kw_only=True, eq=False):
         """With these names shown besides, in that order; those that no tool has are left out."""
         fresh = [name for name in dict.fromkeys(names) if name in self.tools and name not in self.shown]
         return toolset_of(self.tools, (*self.shown, *fresh)) if fresh else self
+
+
+def has_budget(tool: Tool) -> bool:
+    """Whether anything is counted of that tool."""
+    return tool.limits is not None or tool.soft_limits is not None or bool(tool.cost)
 
 
 def toolset_of(tools: Mapping[str, Tool], shown: Iterable[str] | None = None) -> Toolset:
