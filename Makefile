@@ -65,7 +65,7 @@ strace:
 lock: ## resolve the newest versions and pin them in constraints.txt
 	@$(MAKE) --no-print-directory VENV=.venv-lock .venv-lock/.python
 	@.venv-lock/bin/python -m pip -qq install --upgrade pip
-	@.venv-lock/bin/python -m pip -qq install -e '.[openai,local,cli,schema]' --group dev hatchling editables
+	@.venv-lock/bin/python -m pip -qq install -e '.[openai,local,cli,prices,schema]' --group dev hatchling editables
 	@{ sed '/^[^#]/,$$d' constraints.txt; \
 	   .venv-lock/bin/python -m pip -qq freeze --all --exclude-editable --exclude setuptools; } > .venv-lock/pins
 	@mv .venv-lock/pins constraints.txt && rm -rf .venv-lock
@@ -76,7 +76,7 @@ clean: ## remove the environment, caches and build results
 
 $(VENV)/.dev: $(VENV)/.python pyproject.toml constraints.txt
 	@echo "Installing surehand with its development tools into $(VENV) ..."
-	@$(INSTALL) -e '.[openai,local,cli,schema]' --group dev
+	@$(INSTALL) -e '.[openai,local,cli,prices,schema]' --group dev
 	@$(COMPILE)
 	@touch $@
 

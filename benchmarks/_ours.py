@@ -46,8 +46,9 @@ class LoopModel(ChatModel):
 
 
 def agent(rounds: int, width: int, name: str, **options: Any) -> Agent[None]:
-    """An agent with that one tool."""
-    return Agent(LoopModel(rounds, width, name), tools=[TOOLS[name]], limits=Limits(rounds=None), **options)
+    """An agent with that one tool, which is called with the same arguments all the time, and that is meant."""
+    model, limits = LoopModel(rounds, width, name), Limits(rounds=None)
+    return Agent(model, tools=[TOOLS[name]], limits=limits, repeated_calls="allow", **options)
 
 
 def watched(rounds: int, width: int, name: str) -> Agent[None]:

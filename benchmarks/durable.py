@@ -36,7 +36,7 @@ async def acharge(a: int, b: int, ctx: ToolContext) -> int:
 
 def _agent(journal: Any, rounds: int, function: Any) -> Agent[None]:
     model = _ours.LoopModel(rounds, 1, "charge")
-    return Agent(model, tools=[function], limits=Limits(rounds=None), journal=journal)
+    return Agent(model, tools=[function], limits=Limits(rounds=None), journal=journal, repeated_calls="allow")
 
 
 def _appends(folder: Path) -> list[tuple[list[Draft], str | None]]:

@@ -47,7 +47,7 @@ class _NappingModel(_ours.LoopModel):
 
 def _napping() -> Agent[None]:
     model = _NappingModel(ROUNDS, 1, "nap")
-    return Agent(model, tools=[tool(name="nap")(_nap)], limits=Limits(rounds=None))
+    return Agent(model, tools=[tool(name="nap")(_nap)], limits=Limits(rounds=None), repeated_calls="allow")
 
 
 async def _bare_nap() -> str:

@@ -183,11 +183,12 @@ class Mode:
 def retold(ended: Ended, lost: Collection[str] = ()) -> dict[str, Any]:
     """What must be the same when a run that has ended is told again; ``lost`` names calls whose values have no JSON."""
     report, result = ended.report, ended.result
-    said: dict[str, Any] = {"messages": report.messages}
+    said: dict[str, Any] = {"messages": report.messages, "cost": report.cost}
     for name in ("executions", "done", "undone", "failed_to_undo", "unknown", "no_undo", "standing"):
         said[name] = [_without_value(e) if e.key in lost else e for e in getattr(report, name)]
     if result is not None:
-        said |= {name: getattr(result, name) for name in ("output", "immediate", "response", "usage", "intermediate")}
+        names = ("output", "immediate", "response", "usage", "cost", "intermediate")
+        said |= {name: getattr(result, name) for name in names}
     return said
 
 

@@ -218,7 +218,7 @@ def test_a_reply_and_its_results_reach_the_memory_as_one_batch(mode: Mode) -> No
 
 def test_a_window_smaller_than_the_round_keeps_it_whole(mode: Mode) -> None:
     memory, asked = MessageWindow(3), [call("read", id=f"r{n}") for n in range(5)]
-    ended = mode.play(ask(*asked), say("Done"), tools=[read], memory=memory)
+    ended = mode.play(ask(*asked), say("Done"), tools=[read], memory=memory, repeated_calls="allow")
     assert list(ended.requests[1].messages) == [
         AssistantMessage(None, tuple(asked)),
         *[answer_of(c, "read") for c in asked],

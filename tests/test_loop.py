@@ -179,7 +179,7 @@ TOOLS = [returning_tool(behavior) for behavior in ReturnBehavior]
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: "-".join(behavior.value for behavior in row))
 def test_a_round_ends_the_run_exactly_where_the_table_says(mode: Mode, row: tuple[ReturnBehavior, ...]) -> None:
     asked = [call(behavior.value, id=f"c{n}") for n, behavior in enumerate(row)]
-    ended = mode.play(ask(*asked), say("From the model"), tools=TOOLS)
+    ended = mode.play(ask(*asked), say("From the model"), tools=TOOLS, repeated_calls="allow")
     returns = row in RETURNING
     assert (ended.answer.immediate, len(ended.requests)) == (returns, 1 if returns else 2)
     assert ended.answer.output == (None if returns else "From the model")

@@ -30,12 +30,12 @@ LAYERS = (
     ("messages", "contents", "errors", "_codec", "_checks"),
     (
         *("events", "_effects", "policies", "_ledger", "_cancel", "_reading", "_records", "_recorded", "_report"),
-        *("_books", "_settings", "tools"),
+        *("_books", "_settings", "_round", "_tallies", "budgets", "tools"),
     ),
     (
         *("_loop", "_asking", "_call", "_attempt", "_job", "_doubt", "_giveup", "_undoing", "_schedule"),
-        *("_keeping", "_limits", "_recalling", "_catching_up", "_toolbox", "_correcting", "_nested", "_answer"),
-        "_output",
+        *("_keeping", "_limits", "_tool_limits", "_guards", "_money", "_recalling", "_catching_up"),
+        *("_toolbox", "_correcting", "_nested", "_answer", "_output"),
     ),
     (
         "_colour",
@@ -50,7 +50,7 @@ LAYERS = (
         "_supervise",
         "models._base",
     ),
-    ("models", "memory", "durable", "mcp", "telemetry"),
+    ("models", "memory", "durable", "mcp", "telemetry", "prices"),
     (
         *("service", "agent", "_options", "_memories", "_new_run", "_agent_tool", "_results", "_streams", "_partial"),
         *("_callbacks", "_recovery", "assistant", "testing"),

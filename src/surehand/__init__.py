@@ -30,6 +30,10 @@ from ._streams import (
 from .agent import (
     Agent,
 )
+from .budgets import (
+    Budget,
+    RepeatedCalls,
+)
 from .durable import (
     Journal,
     MemoryJournal,
@@ -46,6 +50,7 @@ from .errors import (
     ConsecutiveErrorsError,
     ContentFilterError,
     ContextLengthError,
+    CostLimitError,
     EmptyReplyError,
     JournalDamaged,
     JournalError,
@@ -58,6 +63,7 @@ from .errors import (
     OverloadedError,
     RateLimitError,
     RecordExists,
+    RepeatedCallError,
     ReplayMismatch,
     ReplyCutOffError,
     RoundLimitError,
@@ -212,6 +218,7 @@ __all__ = [
     "AudioContent",
     "AuthenticationError",
     "BadRequestError",
+    "Budget",
     "CallLimitError",
     "CancelToken",
     "ChatMemory",
@@ -223,6 +230,7 @@ __all__ = [
     "Content",
     "ContentFilterError",
     "ContextLengthError",
+    "CostLimitError",
     "CustomMessage",
     "EarlyStart",
     "EmptyReplyError",
@@ -268,6 +276,8 @@ __all__ = [
     "Recovered",
     "Repair",
     "Repeat",
+    "RepeatedCallError",
+    "RepeatedCalls",
     "ReplayMismatch",
     "ReplyCutOffError",
     "RequestIssued",

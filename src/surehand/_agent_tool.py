@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from msgspec.structs import replace
 
+from .budgets import Amount, Budget, RepeatedCalls
 from .errors import UserError
 from .tools._tool import ReturnBehavior, Tool
 
@@ -27,6 +28,10 @@ class AgentToolOptions(TypedDict, total=False):
     max_parallel: int | None
     max_result: int | None
     authorise: Any
+    limits: Budget | None
+    soft_limits: Budget | None
+    cost: Amount
+    repeated_calls: RepeatedCalls | None
 
 
 class Nested:

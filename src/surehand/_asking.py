@@ -13,6 +13,7 @@ from ._call import execute
 from ._catching_up import catch_up
 from ._checks import checked_call, checked_response, is_awaitable
 from ._effects import Await, CallModel, Core, Use
+from ._guards import pay
 from ._keeping import keep_reply
 from ._limits import check_going_on, may_start_early, spend_reply
 from ._recalling import look_again, recall_reply, reclaim
@@ -40,6 +41,8 @@ async def _recalled(run: Run, number: int) -> ChatResponse:
         return await _asked(run, number)
     run.requests_made = number
     spend_reply(run, response)
+    if run.price is not None or run.has_soft:
+        pay(run, response)
     run.check_cancelled()
     return response
 
@@ -73,6 +76,8 @@ async def _asked(run: Run, number: int) -> ChatResponse:
     if run.listening:
         event = ResponseReceived(run_id=run.run_id, path=run.path, number=number, request=request, response=response)
         run.emit(event)
+    if run.price is not None or run.has_soft:
+        pay(run, response)
     run.check_cancelled()
     return response
 
@@ -107,7 +112,7 @@ def _start_early(run: Run, round_: Round, index: int, call: ToolCall) -> Core[No
         not call.executed_by_provider
         and (run.settings.early_start == "all" or (tool is not None and tool.repeat == "safe"))
         and (tool is None or not tool.exclusive)
-        and may_start_early(run, round_)
+        and may_start_early(run, round_, tool)
         and not run.token.is_cancelled
         and index not in round_.calls
     )

@@ -15,6 +15,7 @@ from ._checks import is_awaitable
 from ._codec import canonical
 from ._doubt import begun, died_in, no_way_on, not_begun_again, probed, what_to_do
 from ._effects import Await, RunBody, StreamBody, Thrown, told, unwrapped
+from ._guards import admit
 from ._job import Ended, Interrupted, Job, gave_up, may_have_happened
 from ._keeping import keep_late
 from ._ledger import Entry
@@ -77,11 +78,11 @@ async def outcome_of(run: Run, call: ToolCall, key: str) -> Ended:
         denied = await _denied(job)
         if denied is not None:
             return job.ended(Outcome.DENIED, denied)
-    if run.unknown_calls and intent is None:
-        # A model that asks again while we do not know must not cause a second effect (design 3).
-        job.same_as = run.unknown_calls.get((tool.name, canonical(arguments)), key)
-        if job.same_as != key and tool.repeat == "never":
-            return job.ended(Outcome.DENIED, may_have_happened(call, "An identical call"))
+    if run.unknown_calls and intent is None and _may_have_happened_before(job):
+        return job.ended(Outcome.DENIED, may_have_happened(call, "An identical call"))
+    refused = admit(job, intent is None)
+    if refused is not None:
+        return job.ended(Outcome.DENIED, refused)
     try:
         return await _attempts(job)
     except BaseException as raised:
@@ -92,6 +93,15 @@ async def outcome_of(run: Run, call: ToolCall, key: str) -> Ended:
         return job.ended(Outcome.UNKNOWN, may_have_happened(call, "This call"), failure, failure=failure)
     finally:
         job.is_over = True
+
+
+def _may_have_happened_before(job: Job) -> bool:
+    """Whether the call must not be made, since an identical one is in doubt; else it may be made with the key of that.
+
+    A model that asks again while we do not know must not cause a second effect (design 3).
+    """
+    job.same_as = job.run.unknown_calls.get((job.tool.name, canonical(job.arguments)), job.key)
+    return job.same_as != job.key and job.tool.repeat == "never"
 
 
 async def _unknown_name(run: Run, call: ToolCall) -> Ended:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct, field
@@ -15,11 +16,12 @@ from ._ledger import Ledger
 from ._recorded import NOTHING_RECORDED, Recorded
 from ._records import Draft
 from ._report import Account, PastRun, UndoReport
+from ._round import Round
 from ._settings import Hooks, Settings
+from ._tallies import Tallies
 from .errors import RunCancelled
 from .events import Event, UndoReason
 from .messages import (
-    AssistantMessage,
     ChatParameters,
     ChatResponse,
     Message,
@@ -70,90 +72,6 @@ class RunLog(Protocol):
         ...
 
 
-class Round(Struct, eq=False):
-    """One reply's calls and what became of them, by slot (never by id: ids may be missing or repeated).
-
-    A call's slot is its position in the reply, except that a call which was started early and then does not
-    stand in the final reply keeps its slot, as an orphan, and the call in its place gets a fresh one.
-    """
-
-    number: int
-    prefix: str = ""  # of its calls' keys, in a run that is part of another
-    message: AssistantMessage | None = None
-    calls: dict[int, ToolCall] = {}
-    order: list[int] = []
-    started: set[int] = set()
-    records: dict[int, ToolExecution[Any]] = {}
-    errors: dict[int, BaseException] = {}  # what went wrong in a call, whatever was made of it
-    failures: dict[int, BaseException] = {}  # what gives the run up
-    stopped: bool = False
-    why_not_run: str = "the round ended before"
-    held: Sequence[int] = ()  # answers as calls, and what is not run beside one: settled when the others have ended
-    answer: tuple[Any] | None = None  # the output, if a call has given it
-    reclaimed: bool = False  # whether calls of it were begun by a process that died before the reply was complete
-
-    def receive(self, message: AssistantMessage) -> None:
-        """The reply is complete: fix the request order, joining calls that were started early (spec 7.8.2, D-17)."""
-        wanted = [call for call in message.tool_calls if not call.executed_by_provider]
-        if not self.calls:
-            self.calls = dict(enumerate(wanted))
-            self.order = list(self.calls)
-            self.message = message  # last, here and below: an interrupt must not leave a reply without its calls
-            return
-        fresh = max(len(wanted), *(slot + 1 for slot in self.calls))
-        early = dict(self.calls)
-        for position, call in enumerate(wanted):
-            # A call keeps its slot even if others before it are gone (a provider ran them itself, say): it has begun.
-            found = position if self._joins(early.get(position), call) else None
-            if found is None:
-                found = next((slot for slot in early if self._joins(early[slot], call)), None)
-            slot = (position if position not in self.calls else fresh + position) if found is None else found
-            early.pop(slot, None)
-            self.calls[slot] = call
-            self.order.append(slot)
-        self.message = message
-
-    def _joins(self, early: ToolCall | None, call: ToolCall) -> bool:
-        """Whether a call of the reply is one that was started before the reply was complete."""
-        if early is None or not self.reclaimed:
-            return early == call
-        # The model was asked again, and a provider gives new ids then.
-        return (early.name, early.arguments) == (call.name, call.arguments)
-
-    def restore(self, message: AssistantMessage, slots: Sequence[int], begun: Mapping[int, ToolCall]) -> None:
-        """The reply is a recorded one: give its calls the slots that they had; ``begun`` may hold orphans besides."""
-        wanted = [call for call in message.tool_calls if not call.executed_by_provider]
-        self.order = list(slots)
-        self.calls = {**begun, **dict(zip(slots, wanted, strict=True))}
-        self.message = message
-
-    def key(self, slot: int) -> str:
-        """The call's key within the run."""
-        return f"{self.prefix}{self.number}.{slot}"
-
-    @property
-    def pending(self) -> list[int]:
-        """Slots of calls that are to be run and have not started, in request order."""
-        if not self.started and not self.held:
-            return list(self.order)
-        return [slot for slot in self.order if slot not in self.started and slot not in self.held]
-
-    @property
-    def orphans(self) -> list[int]:
-        """Slots that were started early and do not stand in the reply."""
-        return [slot for slot in self.calls if slot not in self.order]
-
-    @property
-    def first_failure(self) -> BaseException | None:
-        """The failure that gives the run up: the first one in request order (spec 8.5)."""
-        if not self.failures:
-            return None
-        for slot in (*self.order, *self.orphans):
-            if slot in self.failures:
-                return self.failures[slot]
-        return None
-
-
 class Run(Struct, eq=False, kw_only=True):
     """Everything about one run in one place; belongs to the driver's thread or task, except where a lock is named."""
 
@@ -183,6 +101,9 @@ class Run(Struct, eq=False, kw_only=True):
     parts: dict[str, Run] = {}  # the runs that are part of this one, by their path
     output: OutputPlan | None = None  # what its answer has to be, if not any text
     refused_answers: int = 0  # how many were sent back
+    inside: str = ""  # the name of the tool of that run whose call it is
+    price: Callable[[ChatResponse], Any] | None = None  # what a reply costs
+    has_soft: bool = False  # whether it, or one that it is part of, has soft limits
     opening: Callable[[Run], None] | None = None  # opens its journal, and finds out what is recorded of it
     log: RunLog | None = None  # where it is recorded, if it is
     recorded: Recorded = NOTHING_RECORDED  # what its journal said when it was opened here
@@ -202,6 +123,8 @@ class Run(Struct, eq=False, kw_only=True):
     executions: list[ToolExecution[Any]] = []
     intermediate: list[ChatResponse] = []
     usage: Usage | None = None
+    cost: Decimal | None = None  # of its replies and calls, as far as these have prices
+    tallies: Tallies = field(default_factory=Tallies)
     ledger: Ledger = field(default_factory=Ledger)
     round: Round | None = None
     rounds_made: int = 0
@@ -229,14 +152,16 @@ class Run(Struct, eq=False, kw_only=True):
         if self.log is not None and self.parent is None:
             self.log.release()
 
-    def spend(self, *, calls: int = 0, usage: Usage | None = None) -> None:
+    def spend(self, *, calls: int = 0, usage: Usage | None = None, cost: Decimal | None = None) -> None:
         """Note what this run, or one that is part of it, has spent; so has each run above it. Thread-safe."""
         with self._lock:
             self.calls_made += calls
             if usage is not None:
                 self.usage = usage if self.usage is None else self.usage + usage
+            if cost is not None:
+                self.cost = cost if self.cost is None else self.cost + cost
         if self.parent is not None:
-            self.parent.spend(calls=calls, usage=usage)
+            self.parent.spend(calls=calls, usage=usage, cost=cost)
 
     def check_cancelled(self) -> None:
         """A checkpoint (spec 12.2): raises ``RunCancelled`` once the token is cancelled.
@@ -343,7 +268,8 @@ class Run(Struct, eq=False, kw_only=True):
 
     def report(self) -> UndoReport:
         """What became of the run's effects, as known now: late finishers may still change it."""
-        return UndoReport(self.run_id, self._accounts(), self.messages)
+        cost = None if self.cost is None else float(self.cost)
+        return UndoReport(self.run_id, self._accounts(), self.messages, cost)
 
     def _accounts(self) -> list[Account]:
         """Each call with its tool; those of a run that is part of this one come after the call that it was."""

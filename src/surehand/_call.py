@@ -12,6 +12,7 @@ from ._books import Round, Run
 from ._checks import checked_call, is_awaitable
 from ._codec import canonical
 from ._effects import Await, unwrapped
+from ._guards import counted
 from ._job import Ended, gave_up
 from ._keeping import keep_end
 from ._ledger import Entry
@@ -47,6 +48,8 @@ async def execute(run: Run, round_: Round, slot: int) -> None:
         ended = Ended(Outcome.NOT_RUN, gave_up(call), error=failure, failure=failure)
     result = readable(run, ended.tool, call, ended.result)
     execution = ToolExecution(call, result, key, ended.outcome, started, run.now())
+    if ended.notes or run.has_soft or run.toolset.has_budgets:
+        execution = counted(run, execution, ended)
     execution, late, homeless = enter(run, execution, ended)
     if ended.failure is not None:  # before the journal and the hooks: what they raise comes second
         _fail(round_, slot, ended.failure)

@@ -55,6 +55,7 @@ class Ended(Struct, eq=False):
     may_undo: bool = False  # whether it is undone although nobody knows that it happened
     is_dead_letter: bool = False  # whether it needs a person
     waits: bool = False  # whether its run stops until somebody has told what became of it
+    notes: tuple[str, ...] = ()  # what the model is told besides the result
 
 
 def gave_up(call: ToolCall) -> ToolResult:
@@ -75,6 +76,7 @@ class Job(Struct, eq=False):
     attempt: int = 1
     is_over: bool = False  # whether its end is known: what a body reports afterwards nobody waits for
     steps: Steps | None = None  # what the body has done once and for all, in whichever attempt
+    notes: tuple[str, ...] = ()  # what the model will be told besides the result
     raw_error: BaseException | None = None  # what the body raised, where handlers get something else (spec 9.4)
 
     def context(self, attempt: int = 1, deadline: float | None = None) -> ToolContext[Any]:
@@ -100,7 +102,10 @@ class Job(Struct, eq=False):
         error: BaseException | None = None,
         failure: BaseException | None = None,
     ) -> Ended:
-        return Ended(outcome, result, self.tool, self.arguments, error, failure, self.same_as)
+        ended = Ended(outcome, result, self.tool, self.arguments, error, failure, self.same_as)
+        if self.notes:
+            ended.notes = self.notes
+        return ended
 
 
 def may_have_happened(call: ToolCall, what: str) -> ToolResult:

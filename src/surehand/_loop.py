@@ -18,6 +18,7 @@ from ._books import Round, Run
 from ._call import encode_rest, execute
 from ._effects import Offload, RunTools, Shielded, Use, told, unwrapped
 from ._giveup import attach, book_round, give_up, leave, save, undo_all, undo_some
+from ._guards import warn_reached
 from ._job import Interrupted
 from ._keeping import halt
 from ._limits import check_before_tools, check_consecutive, spend_calls
@@ -279,6 +280,8 @@ async def _settle_round(run: Run, round_: Round) -> bool:
         _relax_tool_choice(run)
     if failed:
         check_consecutive(run, round_, executions, failed, may_end=not _went_on(run, round_))
+        if run.has_soft:
+            warn_reached(run)
         return False
     run.errors_in_a_row = 0
     return ends

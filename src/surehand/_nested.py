@@ -83,7 +83,7 @@ def _named(execution: ToolExecution[Any]) -> str:
 def _opened(run: Run, tool: Tool, key: str, arguments: dict[str, Any]) -> tuple[Run, Any]:
     assert tool.nested is not None
     part, model = tool.nested.open(run, key, arguments["prompt"])
-    part.recorded = run.recorded.part(key)
+    part.inside, part.recorded = tool.name, run.recorded.part(key)
     if not part.recorded.is_empty:
         part.replays, part.has_listeners, part.listening = True, part.listening, part.streams
     run.parts[key] = part

@@ -118,6 +118,7 @@ def new_run(
         started_at=service.now(),
         streams=streams,
         output=output,
+        has_soft=settings.soft is not None,
     )
     return run
 
@@ -147,7 +148,7 @@ def new_part(service: ToolService, prompt: str, outer: Run, key: str, conversati
         streams=outer.streams,
     )
     part.opening, part.log, part.parameters = None, outer.log, outer.parameters
-    part.path, part.parent = key, outer
+    part.path, part.parent, part.has_soft = key, outer, part.has_soft or outer.has_soft
     part.ledger, part.unknown_calls = outer.ledger.part(f"{key}/"), outer.unknown_calls
     part.listening = bool(listeners) or outer.listening
     part.emit = _told_both(listeners, outer) if listeners else outer.emit

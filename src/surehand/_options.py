@@ -13,11 +13,12 @@ from ._cancel import CancelToken
 from ._checks import is_count, is_whole, misfit
 from ._codec import clean_text
 from ._settings import Hooks, Settings
+from .budgets import REPEATED_CALLS, Amount, Budget, RepeatedCalls
 from .durable._journal import Journal
 from .errors import UserError, closest_names
 from .events import Listener, Listeners
 from .memory._base import ChatMemory
-from .messages import ChatParameters, Message
+from .messages import ChatParameters, ChatResponse, Message
 from .policies import EarlyStart, ErrorHandler, ErrorPolicy, Limits, UndoPolicy, undo_on_real_failure
 from .tools._options import DECODINGS
 from .tools._providers import Source
@@ -59,6 +60,8 @@ class ServiceOptions(TypedDict, total=False):
     decoding: Decoding
     max_result: int | None
     tool_search: ToolSearch | None
+    repeated_calls: RepeatedCalls
+    repeats_allowed: int
     before_tool: Callable[..., Any] | None
     after_tool: Callable[..., Any] | None
     listeners: Listeners | Iterable[Listener]
@@ -82,6 +85,7 @@ class AgentOptions(ServiceOptions, total=False):
     output_mode: OutputMode
     output_retries: int
     beside_output: Literal["run", "skip"]
+    price: Callable[[ChatResponse], Amount] | None
 
 
 class ResumeOptions(TypedDict, total=False):
@@ -127,6 +131,8 @@ class ServiceChoices(Struct, frozen=True, kw_only=True, eq=False):
     decoding: Decoding = "repair"
     max_result: int | None = 200_000
     tool_search: ToolSearch | None = None
+    repeated_calls: RepeatedCalls = "warn"
+    repeats_allowed: int = 1
     before_tool: Callable[..., Any] | None = None
     after_tool: Callable[..., Any] | None = None
     listeners: Listeners | Iterable[Listener] = ()
@@ -150,6 +156,7 @@ class AgentChoices(Struct, frozen=True, kw_only=True, eq=False):
     output_mode: OutputMode = "auto"
     output_retries: int = 2
     beside_output: str = "run"
+    price: Callable[[ChatResponse], Amount] | None = None
 
 
 class RunChoices(Struct, frozen=True, kw_only=True, eq=False):
@@ -188,8 +195,17 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "decoding": DECODINGS,
     "output_mode": ("auto", "schema", "tool", "text"),
     "beside_output": ("run", "skip"),
+    "repeated_calls": REPEATED_CALLS,
 }
 _SECONDS = ("undo_timeout", "drain_timeout")
+# The least number that an option may be, whether it may be None, and what it says.
+_COUNTS: dict[str, tuple[int, bool, str]] = {
+    "stream_buffer": (1, False, "how many events may wait for the consumer"),
+    "undo_retries": (0, True, "how often a failed undo is tried again; None is 3 times with a journal, else never"),
+    "output_retries": (0, False, "how often an answer that does not fit is sent back"),
+    "repeats_allowed": (0, False, "how often a call may be made again with the same arguments before anything is done"),
+    "max_result": (1, True, "how many characters of a result the model may read; None is all"),
+}
 # What a function is called with; those of the second table are asked in place, so they cannot be async.
 _HOOKS: dict[str, tuple[str, ...]] = {
     "authorise": ("context", "arguments"),
@@ -239,7 +255,6 @@ def _remedy(name: str, known: Collection[str]) -> str:
 
 
 def _complaint(name: str, value: Any) -> str | None:
-    given: object = value
     kinds = _TYPES.get(name)
     if kinds is not None and not isinstance(value, kinds):
         return " or ".join("None" if kind is type(None) else kind.__name__ for kind in kinds)
@@ -249,6 +264,8 @@ def _complaint(name: str, value: Any) -> str | None:
         return "seconds, at least 0"
     if name in _HOOKS and value is not None:
         return misfit(value, *_HOOKS[name])
+    if name == "price":
+        return None if value is None else misfit(value, "response", may_be_async=False)
     if name in _PLAIN:
         return misfit(value, *_PLAIN[name], may_be_async=False)
     if name == "on_error" and not isinstance(value, ErrorPolicy):
@@ -265,17 +282,17 @@ def _complaint(name: str, value: Any) -> str | None:
         return "a list of functions of one event"
     if name == "parallel" and not (value is None or isinstance(value, bool) or is_count(value)):
         return "True, False, None, or how many calls may run at once (at least 1)"
-    if name == "stream_buffer" and not is_count(value):
-        return "how many events may wait for the consumer (at least 1)"
-    if name == "undo_retries" and not (value is None or is_whole(given)):
-        return "how often an undo that failed is tried again (at least 0), or None: 3 times with a journal, else never"
-    if name == "output_retries" and not is_whole(given):
-        return "how often an answer that does not fit is sent back (at least 0)"
-    if name == "run_id" and not (value is None or _is_run_id(given)):
+    if name in _COUNTS:
+        return _miscount(value, *_COUNTS[name])
+    if name == "run_id" and not (value is None or _is_run_id(value)):
         return "a text of 1 to 200 characters"
-    if name == "max_result" and value is not None and not is_count(value):
-        return "how many characters of a result the model may read (at least 1), or None for all"
     return None
+
+
+def _miscount(value: Any, least: int, may_be_none: bool, what: str) -> str | None:
+    if (may_be_none and value is None) or (is_whole(value) and value >= least):
+        return None
+    return f"{what} (at least {least})"
 
 
 def _is_run_id(value: object) -> bool:
@@ -337,6 +354,9 @@ def settings_of(chosen: ServiceChoices, tools: Sequence[Tool], providers: Sequen
         on_tool_error=chosen.on_tool_error,
         decoding=chosen.decoding,
         max_result=chosen.max_result,
+        repeated_calls=chosen.repeated_calls,
+        repeats_allowed=chosen.repeats_allowed,
+        soft=None if chosen.limits.soft == Budget() else chosen.limits.soft,
     )
 
 

@@ -14,6 +14,7 @@ from ._catching_up import catch_up
 from ._codec import canonical
 from ._doubt import as_told, did_not_happen, is_given_up, value_of
 from ._effects import Offload, Pause
+from ._guards import recount
 from ._job import Ended
 from ._keeping import halt, keep_run_end, said_now
 from ._ledger import Entry
@@ -260,6 +261,7 @@ async def _recall(run: Run, round_: Round, slot: int, end: CallEnd) -> None:
     if key in run.recorded.parts:
         await tell_again(run, round_.calls[slot], key)
     execution = ToolExecution(end.call, _result(run, end), key, end.outcome, end.started_at, end.finished_at)
+    recount(run, execution)
     enter(run, execution, _ended(run, end, execution))
     round_.started.add(slot)
     round_.records[slot] = execution

@@ -24,11 +24,13 @@ class UndoReport:
     was tried and failed. ``unknown``: nobody can tell whether they happened. ``no_undo``: they happened, are not
     safe to repeat, and have no undo. ``standing``: everything whose effect stands or may stand. The calls that an
     agent made which was called as a tool are among them, by keys such as ``"3.0/1.0"``.
+    ``cost``: of the run until then, if its replies or tools have prices.
     Reports are equal when they say the same of the same calls, whatever the run's id.
     """
 
     __slots__ = (
         "_messages",
+        "cost",
         "done",
         "executions",
         "failed_to_undo",
@@ -44,8 +46,10 @@ class UndoReport:
         run_id: str,
         accounts: Sequence[Account],
         messages: Sequence[Message | Unread],
+        cost: float | None = None,
     ) -> None:
         self.run_id = run_id
+        self.cost = cost
         executions = [execution for execution, _ in accounts]
         self.executions = tuple(executions)
         self._messages = tuple(messages)

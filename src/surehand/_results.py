@@ -44,7 +44,8 @@ class RunResult(Generic[OutputT]):
     ``output``: the answer, its text unless ``Agent(output=…)`` says otherwise; ``None`` when tools ended the run
     (``immediate``) and gave nothing of that type. ``messages``: what this run
     added to the conversation, from the user's message on. ``executions``: every call, by round, in request order.
-    ``usage``: the sum over all replies. ``response``: the last reply; ``intermediate``: those before it.
+    ``usage``: the sum over all replies. ``cost``: of all replies and calls, ``None`` if none has a price.
+    ``response``: the last reply; ``intermediate``: those before it.
     ``undone``: what became of the effects. ``pending``: calls that wait for a decision.
     Results are equal when all of that is, whatever the run's id.
     """
@@ -59,6 +60,7 @@ class RunResult(Generic[OutputT]):
         self.executions: tuple[ToolExecution[Any], ...] = tuple(run.executions)
         self.intermediate: tuple[ChatResponse, ...] = tuple(run.intermediate)
         self.usage: Usage | None = run.usage
+        self.cost: float | None = None if run.cost is None else float(run.cost)
         self.pending: tuple[ToolExecution[Any], ...] = tuple(run.pending)
 
     @cached_property

@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from .budgets import Budget, RepeatedCalls
 from .policies import EarlyStart, ErrorPolicy, Limits, UndoPolicy
 from .tools._providers import Source
 from .tools._tool import Decoding, Tool, ToolContext, ToolExecution
@@ -44,3 +45,6 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False):
     on_tool_error: Callable[[ToolContext[Any]], Any] | None
     decoding: Decoding
     max_result: int | None
+    repeated_calls: RepeatedCalls
+    repeats_allowed: int
+    soft: Budget | None  # of the limits, if there is any

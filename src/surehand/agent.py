@@ -58,7 +58,10 @@ class Agent(Generic[DepsT, OutputT]):
     What a run may do: ``limits``; ``parallel`` (``True``, ``False`` or a number of calls at once; by default
     blocking modes run tools one after another and awaitable modes at the same time); ``early_start``;
     ``authorise(context, arguments)``, which gives ``True``, ``False`` or a reason why not;
-    ``relax_tool_choice``, whether a forced tool choice is relaxed after the first round.
+    ``relax_tool_choice``, whether a forced tool choice is relaxed after the first round. ``repeated_calls``: what is
+    done about calls that come again with the same arguments: ``"warn"``, ``"refuse"``, ``"stop"`` or ``"allow"``
+    (``RepeatedCalls``); ``repeats_allowed``: how often they may before that (1). ``price(response)``: what a reply
+    costs, for ``Limits(cost=…)`` and ``result.cost``.
 
     What happens on failure: ``on_error`` (an ``ErrorPolicy``, or one handler for failed bodies); ``undo`` (an
     ``UndoPolicy``, by default ``ON_GIVE_UP`` as soon as a tool has an undo or there is a provider);
@@ -104,6 +107,7 @@ class Agent(Generic[DepsT, OutputT]):
         self._chat_parameters = parameters.override_with(ChatParameters(tools=toolset.specs))
         self._memories = Memories(chosen.memory)
         self._name, self._description = chosen.name, chosen.description
+        self._price = chosen.price
 
     def __setattr__(self, name: str, value: Any) -> None:
         # What a run reads is settled when the agent is made: an assignment would look as if it did something.
@@ -261,6 +265,7 @@ class Agent(Generic[DepsT, OutputT]):
             is_async=is_async,
             streams=streams,
         )
+        run.price = self._price
         return recorded_run(run, self._service, given)
 
     @property
@@ -283,7 +288,9 @@ class Agent(Generic[DepsT, OutputT]):
 
     def _part(self, outer: Run, key: str, prompt: str) -> tuple[Run, ChatModel]:
         """The run that call ``key`` of another run is, not begun yet, and the model that it asks."""
-        return new_part(self._service, prompt, outer, key, self._conversation(outer.memory_id)), self._model
+        part = new_part(self._service, prompt, outer, key, self._conversation(outer.memory_id))
+        part.price = self._price or outer.price
+        return part, self._model
 
     def _conversation(self, memory_id: Any) -> Conversation:
         return Conversation(self._memories.of(memory_id), self._system, self._chat_parameters, self._output)

@@ -13,6 +13,8 @@ SurehandError
 │   ├── CallLimitError
 │   ├── TokenLimitError
 │   ├── TimeLimitError
+│   ├── CostLimitError
+│   ├── RepeatedCallError
 │   └── ConsecutiveErrorsError         a model that never learns
 ├── ReplyCutOffError                   the reply was cut by the token limit, again
 ├── EmptyReplyError                    the model said nothing at all, again
@@ -53,6 +55,7 @@ __all__ = [
     "ConsecutiveErrorsError",
     "ContentFilterError",
     "ContextLengthError",
+    "CostLimitError",
     "EmptyReplyError",
     "JournalDamaged",
     "JournalError",
@@ -65,6 +68,7 @@ __all__ = [
     "OverloadedError",
     "RateLimitError",
     "RecordExists",
+    "RepeatedCallError",
     "ReplayMismatch",
     "ReplyCutOffError",
     "RoundLimitError",
@@ -140,15 +144,23 @@ class RoundLimitError(LimitError):
 
 
 class CallLimitError(LimitError):
-    """The model asked for more calls than ``Limits(calls=…)`` allows."""
+    """The model asked for more calls than ``Limits(calls=…)`` allows, or the limits of one tool."""
 
 
 class TokenLimitError(LimitError):
-    """The run spent more tokens than ``Limits(tokens=…)`` allows."""
+    """The run spent more tokens than ``Limits(tokens=…)`` allows, or runs inside one of its tools."""
 
 
 class TimeLimitError(LimitError):
-    """The run took longer than ``Limits(seconds=…)`` allows."""
+    """The run took longer than ``Limits(seconds=…)`` allows, or one of its tools."""
+
+
+class CostLimitError(LimitError):
+    """The run cost more money than ``Limits(cost=…)`` allows, or would with the calls that the model asks for."""
+
+
+class RepeatedCallError(LimitError):
+    """The model made the same call with the same arguments too often, and ``repeated_calls="stop"`` is set."""
 
 
 class ConsecutiveErrorsError(LimitError):

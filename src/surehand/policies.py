@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import enum
-import math
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
 from ._checks import misfit
+from .budgets import Amount, Budget, check_amounts
 from .errors import UnknownToolError, UserError, closest_names
 from .messages import ToolCall, ToolMessage
 from .tools._tool import Outcome, Parameters, ReturnBehavior, ToolExecution, ToolResult
@@ -48,9 +48,13 @@ class Limits(Struct, frozen=True, kw_only=True):
     """What one run may spend; ``None`` is no limit (spec 7.2, 9.6).
 
     ``rounds`` of tools, ``calls`` of tools, ``tokens`` (input plus output of all replies), ``seconds`` (checked
-    between steps: a running tool is not interrupted), and ``consecutive_errors``: rounds in a row in which
-    every call failed. ``depth``: how deep agents may call agents. What an agent spends that is called as a tool, its
+    between steps: a running tool is not interrupted), ``cost`` (money, in the unit of ``Agent(price=…)`` and
+    ``@tool(cost=…)``) and ``consecutive_errors``: rounds in a row in which every call failed. A run that would exceed
+    one is given up. ``depth``: how deep agents may call agents. What an agent spends that is called as a tool, its
     caller spends too; rounds and errors in a row are each one's own.
+
+    ``soft``: what may be used up before the model is told to come to an end: a call beyond that does not run, its
+    result says why, and the run goes on.
     """
 
     rounds: int | None = 100
@@ -58,20 +62,14 @@ class Limits(Struct, frozen=True, kw_only=True):
     tokens: int | None = None
     seconds: float | None = None
     consecutive_errors: int | None = 5
+    cost: Amount | None = None
     depth: int | None = 8
+    soft: Budget = Budget()
 
     def __post_init__(self) -> None:
-        for name in self.__struct_fields__:
-            value = getattr(self, name)
-            least = 1 if name == "consecutive_errors" else 0
-            if value is None:
-                continue
-            if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value) or value < least:
-                raise UserError(
-                    f"Limits({name}={value!r}): expected a number of at least {least}, or None for no limit"
-                )
-            if name != "seconds" and not isinstance(value, int):
-                raise UserError(f"Limits({name}={value!r}): expected a whole number, or None for no limit")
+        check_amounts(self, "Limits", tuple(name for name in self.__struct_fields__ if name != "soft"))
+        if not isinstance(self.soft, Budget):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise UserError(f"Limits(soft={self.soft!r}): expected a Budget(…)")
 
 
 # ---------------------------------------------------------------- errors (spec 9)

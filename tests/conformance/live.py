@@ -3,7 +3,7 @@
 The defaults of the reference are set here, openly: tools with ``repeat="safe"``; errors of bodies go to the model,
 arguments that do not fit and unknown names give the run up; ``compensate`` is ``UndoPolicy.ON_TOOL_ERROR`` with the
 predicate "always", otherwise ``OFF``; ``concurrent`` is ``parallel=True, early_start="all"``, otherwise ``False`` and
-``"off"``; there is no limit to errors in a row.
+``"off"``; there is no limit to errors in a row, and calls may repeat each other.
 """
 
 from __future__ import annotations
@@ -77,6 +77,7 @@ def build(
         instructions=config.get("system"),
         memory=None if scenario.window is None else memory_of,
         limits=limits,
+        repeated_calls="allow",
         parallel=scenario.concurrent,
         early_start="all" if scenario.concurrent else "off",
         on_error=_error_policy(config, trace),

@@ -12,8 +12,10 @@ from typing_extensions import TypedDict
 from surehand import (
     Absent,
     Agent,
+    Budget,
     Happened,
     KeywordSearch,
+    Limits,
     MessageWindow,
     ProviderRequest,
     ToolError,
@@ -311,3 +313,33 @@ def move(what: str, ctx: Context) -> str:
 
 def mover(folder: Path) -> Agent[Any, Any]:
     return Agent(replies(calls(call("move", {"what": "a"}), call("move", {"what": "b"})), say("Moved.")), tools=[move])
+
+
+# ---------------------------------------------------------------- limits
+
+
+@tool(repeat="with_key", soft_limits=Budget(calls=3))
+def ration(what: str, ctx: Context) -> str:
+    """Get something, of which there is little."""
+    ctx.deps.do(ctx.idempotency_key)
+    return what
+
+
+@undoes(ration)
+def hand_back(what: str, ctx: Context) -> None:
+    ctx.deps.do(ctx.idempotency_key, "undone")
+
+
+def rationed(folder: Path, **options: Any) -> Agent[Any, Any]:
+    """Asks for the same thing again and again, is warned, and goes on until there is no more of it."""
+    bread, salt = call("ration", {"what": "bread"}), call("ration", {"what": "salt"})
+    script = replies(calls(bread), calls(bread, salt), calls(bread), calls(bread), booking("a"), say("Enough."))
+    return Agent(script, tools=[ration, book], repeats_allowed=0, **options)
+
+
+def rationed_and_unlucky(folder: Path) -> Agent[Any, Any]:
+    """The same, side by side, with a soft limit of the run; in the end everything is handed back."""
+    bread, salt = call("ration", {"what": "bread"}), call("ration", {"what": "salt"})
+    script = replies(calls(bread, salt, salt), booking("a"), booking("b"), calls(call("fail")))
+    limits = Limits(soft=Budget(calls=4), consecutive_errors=1)
+    return Agent(script, tools=[ration, book, fail], parallel=True, limits=limits)

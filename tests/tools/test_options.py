@@ -10,6 +10,7 @@ import pytest
 from msgspec import structs
 
 from surehand._checks import is_count
+from surehand.budgets import Budget
 from surehand.errors import UserError
 from surehand.messages import ToolSpec
 from surehand.tools._declare import tool
@@ -53,6 +54,10 @@ OTHER: dict[str, Any] = {
     "undo_timeout": 6.0,
     "probe": probe,
     "authorise": authorise,
+    "limits": Budget(calls=9),
+    "soft_limits": Budget(calls=8),
+    "cost": 0.5,
+    "repeated_calls": "refuse",
     "unknown": "ask",  # nothing else goes with a tool that is repeated
 }
 

@@ -11,6 +11,7 @@ from types import FrameType
 from typing import Any, TypeVar, overload
 
 from .._checks import is_partial, unbound
+from ..budgets import Amount, Budget, RepeatedCalls
 from ..errors import UserError
 from ._options import (
     TOOL_ATTRIBUTE,
@@ -59,6 +60,10 @@ def tool(
     probe: Callable[..., Any] | None = None,
     authorise: Callable[..., Any] | None = None,
     unknown: WhenUnknown = "ask",
+    limits: Budget | None = None,
+    soft_limits: Budget | None = None,
+    cost: Amount = 0,
+    repeated_calls: RepeatedCalls | None = None,
 ) -> Callable[[FunctionT], FunctionT]: ...
 
 
@@ -95,6 +100,10 @@ def tool(fn: Any = None, /, **options: Any) -> Any:
     - ``unknown``: what becomes of a call that was running when the process died, if no probe can tell whether it
       happened: ``"ask"`` lets the run wait for someone's word, ``"undo"`` undoes it with everything else (for an undo
       that needs nothing but the arguments), ``"dead_letter"`` gives the run up and names it. Not for what is repeated.
+    - ``limits``, ``soft_limits``: what one run may use up of this tool, each a ``Budget``. Beyond the first the run is
+      given up; beyond the second a call does not run, and the model is told. ``cost``: what a call costs, in money.
+    - ``repeated_calls``: what is done about calls that come again with the same arguments, see ``RepeatedCalls``;
+      ``None`` takes what the agent says.
 
     Raises ``UserError`` for options that cannot be kept.
     """

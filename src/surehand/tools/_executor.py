@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from .._checks import is_async_callable, is_generator, misfit
 from .._codec import clean_text
+from ..budgets import Amount, Budget, RepeatedCalls
 from ..errors import UserError
 from ..messages import ToolCall, ToolSpec
 from ._consume import consumed
@@ -159,6 +160,10 @@ def programmatic_tool(
     probe: Callable[..., Any] | None = None,
     authorise: Callable[..., Any] | None = None,
     unknown: WhenUnknown = "ask",
+    limits: Budget | None = None,
+    soft_limits: Budget | None = None,
+    cost: Amount = 0,
+    repeated_calls: RepeatedCalls | None = None,
 ) -> Tool:
     """A tool from what the model shall see and what shall run: ``executor(call, context)``, or an object with
     ``execute`` or ``execute_async`` or both (spec 6.2).

@@ -138,6 +138,10 @@ def build_tool(spec: ToolSpec, body: Body, options: ToolOptions) -> Tool:
         probe=options.probe,
         authorise=options.authorise,
         unknown=options.unknown,
+        limits=options.limits,
+        soft_limits=options.soft_limits,
+        cost=options.cost,
+        repeated_calls=options.repeated_calls,
     )
 
 

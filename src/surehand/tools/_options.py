@@ -10,6 +10,7 @@ from typing import Any, get_args
 from msgspec import Struct
 
 from .._checks import is_count
+from ..budgets import REPEATED_CALLS, Amount, Budget, RepeatedCalls, is_amount
 from ..errors import UserError
 from ._tool import Decoding, Repeat, ReturnBehavior, WhenUnknown
 
@@ -58,6 +59,10 @@ class ToolOptions(Struct, frozen=True, kw_only=True, eq=False):
     probe: Callable[..., Any] | None = None
     authorise: Callable[..., Any] | None = None
     unknown: WhenUnknown = "ask"
+    limits: Budget | None = None
+    soft_limits: Budget | None = None
+    cost: Amount = 0
+    repeated_calls: RepeatedCalls | None = None
 
 
 class ToolRecord(Struct, eq=False):
@@ -127,6 +132,7 @@ def check_options(given: Mapping[str, Any], label: str) -> ToolOptions:
     _check_repeat(given, label)
     _check_unknown(given, label)
     _check_counts(given, label)
+    _check_budgets(given, label)
     if not isinstance(given.get("returns", ReturnBehavior.TO_MODEL), ReturnBehavior):
         names = ", ".join(f"ReturnBehavior.{entry.name}" for entry in ReturnBehavior)
         raise UserError(f"{label}: returns={given['returns']!r}; expected one of {names}")
@@ -192,6 +198,19 @@ def _check_counts(given: Mapping[str, Any], label: str) -> None:
         most = given.get(option)
         if most is not None and not is_count(most):
             raise UserError(f"{label}: {option}={most!r}; expected 1 or more, or None for {otherwise}")
+
+
+def _check_budgets(given: Mapping[str, Any], label: str) -> None:
+    for option in ("limits", "soft_limits"):
+        value = given.get(option)
+        if value is not None and not isinstance(value, Budget):
+            raise UserError(f"{label}: {option}={value!r}; expected a Budget(…), or None for no limit")
+    cost = given.get("cost", 0)
+    if not is_amount(cost) or not 0 <= cost < math.inf:
+        raise UserError(f"{label}: cost={cost!r}; expected what a call costs: a number of at least 0")
+    policy = given.get("repeated_calls")
+    if policy is not None and policy not in REPEATED_CALLS:
+        raise UserError(f"{label}: repeated_calls={policy!r}; expected one of {REPEATED_CALLS!r}, or None")
 
 
 def _metadata(value: Any, label: str) -> dict[str, Any]:

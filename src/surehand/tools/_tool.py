@@ -14,6 +14,7 @@ from msgspec import Struct
 from typing_extensions import TypeVar
 
 from .._codec import clean_text
+from ..budgets import Amount, Budget, RepeatedCalls
 from ..errors import UserError
 from ..messages import Content, TextContent, ToolCall, ToolMessage, ToolSpec, text_of
 from ._context import Parameters, ToolContext
@@ -362,8 +363,9 @@ class Tool(Struct, frozen=True, kw_only=True, eq=False):
     seconds per attempt, ``retries`` counts further attempts. ``exclusive`` tools never overlap another tool of
     the run; ``inline`` bodies run where the loop runs; ``max_parallel`` bounds this tool's calls of one run.
     ``unknown`` says what becomes of a call after a crash when nobody can tell whether it happened.
-    ``decoding`` and ``max_result`` go before the agent's; ``None`` takes those. With ``nested``, calling it runs an
-    agent, and nothing calls the body.
+    ``limits`` and ``soft_limits`` bound what one run may use of it, ``cost`` is what a call costs.
+    ``decoding``, ``max_result`` and ``repeated_calls`` go before the agent's; ``None`` takes those.
+    With ``nested``, calling it runs an agent, and nothing calls the body.
     """
 
     spec: ToolSpec
@@ -381,6 +383,10 @@ class Tool(Struct, frozen=True, kw_only=True, eq=False):
     probe: Callable[..., Any] | None = None
     authorise: Callable[..., Any] | None = None
     unknown: WhenUnknown = "ask"
+    limits: Budget | None = None
+    soft_limits: Budget | None = None
+    cost: Amount = 0
+    repeated_calls: RepeatedCalls | None = None
     nested: NestedAgent | None = None
 
     @property

@@ -9,7 +9,7 @@ from msgspec import Struct
 from ..messages import ToolSpec
 from ._tool import ReturnBehavior, Tool
 
-__all__ = ["NO_TOOLS", "Toolset", "toolset_of"]
+__all__ = ["NO_TOOLS", "Toolset", "has_budget", "toolset_of"]
 
 
 class Toolset(Struct, frozen=True, kw_only=True, eq=False):
@@ -23,6 +23,7 @@ class Toolset(Struct, frozen=True, kw_only=True, eq=False):
     shown: Sequence[str]
     specs: tuple[ToolSpec, ...]
     may_end_early: bool  # whether any tool can end a run without the model
+    has_budgets: bool  # whether anything is counted of any tool
 
     @property
     def hidden(self) -> tuple[ToolSpec, ...]:
@@ -51,6 +52,11 @@ class Toolset(Struct, frozen=True, kw_only=True, eq=False):
         return toolset_of(self.tools, (*self.shown, *fresh)) if fresh else self
 
 
+def has_budget(tool: Tool) -> bool:
+    """Whether anything is counted of that tool."""
+    return tool.limits is not None or tool.soft_limits is not None or bool(tool.cost)
+
+
 def toolset_of(tools: Mapping[str, Tool], shown: Iterable[str] | None = None) -> Toolset:
     """These tools, all of which the model sees, or those whose names are given."""
     names = tuple(tools if shown is None else shown)
@@ -59,6 +65,7 @@ def toolset_of(tools: Mapping[str, Tool], shown: Iterable[str] | None = None) ->
         shown=names,
         specs=tuple(tools[name].spec for name in names),
         may_end_early=any(tool.returns is not ReturnBehavior.TO_MODEL for tool in tools.values()),
+        has_budgets=any(map(has_budget, tools.values())),
     )
 
 
