@@ -255,6 +255,7 @@ def _remedy(name: str, known: Collection[str]) -> str:
 
 
 def _complaint(name: str, value: Any) -> str | None:
+    given: object = value
     kinds = _TYPES.get(name)
     if kinds is not None and not isinstance(value, kinds):
         return " or ".join("None" if kind is type(None) else kind.__name__ for kind in kinds)
@@ -284,7 +285,7 @@ def _complaint(name: str, value: Any) -> str | None:
         return "True, False, None, or how many calls may run at once (at least 1)"
     if name in _COUNTS:
         return _miscount(value, *_COUNTS[name])
-    if name == "run_id" and not (value is None or _is_run_id(value)):
+    if name == "run_id" and not (value is None or _is_run_id(given)):
         return "a text of 1 to 200 characters"
     return None
 
