@@ -12,12 +12,13 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from msgspec.structs import replace
 
-from surehand import Absent, Outcome, UndoOutcome, _giveup, _loop, _recalling, _recorded
+from surehand import Absent, Outcome, UndoOutcome, _giveup, _loop, _output, _recalling, _recorded
 from surehand._aperform import Awaiting
 from surehand._books import Run
 from surehand._effects import Drain, Offload, RunUndo
 from surehand._ledger import Ledger
 from surehand._perform import Blocking
+from surehand.tools._output_type import OutputType
 
 from .machine.checks import Broken, check
 from .machine.scripts import MODES, Script, scripts
@@ -57,9 +58,12 @@ def test_with_a_journal_all_that_holds_and_the_run_is_told_again_as_it_was(mode:
 
 
 @pytest.mark.parametrize("journal", ["", "+journal"])
+@pytest.mark.parametrize("focus", ["nested", "output"])
 @pytest.mark.parametrize("mode", MODES)
-def test_all_that_holds_for_agents_that_ask_agents(mode: str, journal: str) -> None:
-    property_of(f"{mode}{journal}", focus="nested")()
+def test_all_that_holds_for_agents_that_ask_agents_and_answers_that_are_sent_back(
+    mode: str, focus: str, journal: str
+) -> None:
+    property_of(f"{mode}{journal}", focus=focus)()
 
 
 # ---------------------------------------------------------------- planted faults
@@ -179,6 +183,14 @@ def _agents_not_told_again(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(_recalling, "tell_again", tell_again)
 
 
+def _any_answer_taken(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(OutputType, "read", lambda self, text, decoding: {"word": text})
+
+
+def _refusals_not_counted(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(_output, "_spent", lambda run, plan, error: None)
+
+
 MUTANTS = (
     (_undo_skipped, "", ("stream", "arun")),
     (_undo_doubled, "", ("run", "astream")),
@@ -194,6 +206,8 @@ MUTANTS = (
     (_ending_not_recorded, "failing", ("stream+journal", "arun+journal")),
     (_ledger_not_shared, "nested", ("run", "astream")),
     (_savepoint_ignored, "nested", ("stream", "arun")),
+    (_any_answer_taken, "output", ("run", "astream")),
+    (_refusals_not_counted, "output", ("stream", "arun")),
     (_agents_not_told_again, "nested", ("run+journal", "astream+journal")),
 )
 

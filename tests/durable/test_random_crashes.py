@@ -12,7 +12,7 @@ from ..machine.scripts import MODES, Script, scripts
 CRASHES = st.builds(Crash, st.integers(1, 24), st.booleans())
 
 
-@pytest.mark.parametrize("focus", ["", "nested"])
+@pytest.mark.parametrize("focus", ["", "nested", "output"])
 @pytest.mark.parametrize("mode", MODES)
 @settings(
     max_examples=60,

@@ -20,7 +20,7 @@ from surehand import (
 from surehand._records import OVER
 
 from .play import Broken, Exit, make_agent, make_memory, opening, play
-from .scripts import AGENTS, Script, numbered
+from .scripts import AGENTS, NO_TOOLS, Script, numbered
 from .world import World
 
 ENTERED_NOT = (Outcome.NOT_RUN, Outcome.REJECTED, Outcome.DENIED)
@@ -42,6 +42,8 @@ def check(script: Script, mode: str) -> Exit:
         check_given_up(ended, script)
     check_order(ended, script, mode)
     check_error(ended)
+    if script.output:
+        check_output(ended, script)
     if has_journal:
         check_told_again(ended, script, make_agent(script, ended.world, memory, **recorded), journal)
     return ended
@@ -56,9 +58,9 @@ def _number(execution: ToolExecution[Any]) -> int:
     return int("".join(filter(str.isdigit, execution.call.arguments)))
 
 
-def is_agent(ended: Exit, n: int) -> bool:
-    """Whether the call asks an agent: what that did is accounted for call by call."""
-    return ended.world.names[n] in AGENTS
+def is_no_tool(ended: Exit, n: int) -> bool:
+    """Whether the call asks an agent, what that did is accounted for call by call, or gives an answer."""
+    return ended.world.names[n] in NO_TOOLS
 
 
 def is_safe(ended: Exit, n: int) -> bool:
@@ -126,7 +128,7 @@ def check_truth(ended: Exit) -> None:
     world = ended.world
     for execution in ended.report.executions:
         n = _number(execution)
-        if is_agent(ended, n):
+        if is_no_tool(ended, n):
             continue
         happened, safe = bool(world.effects.get(n)), is_safe(ended, n)
         if execution.outcome is Outcome.DONE:
@@ -168,15 +170,24 @@ def check_order(ended: Exit, script: Script, mode: str) -> None:
         expected = [n for n in reversed(world.completed) if n in set(tried)]
         _must(tried == expected, "undone in the wrong order", tried, world.completed)
         return
-    round_of = {n: number for n, _, number in numbered(script.rounds)}
+    round_of = {n: number for n, _, number in numbered(script)}
     order = [round_of[n] for n in tried]
     _must(order == sorted(order, reverse=True), "rounds undone in the wrong order", tried, order)
 
 
 def _has_given_up_inside(ended: Exit) -> bool:
     """Whether an agent that was asked gave up: it undid what it did then, before the rest was undone, or was not."""
-    asked = [execution for execution in ended.report.executions if is_agent(ended, _number(execution))]
+    asked = [execution for execution in ended.report.executions if execution.call.name in AGENTS]
     return any(execution.outcome is not Outcome.DONE for execution in asked)
+
+
+def check_output(ended: Exit, script: Script) -> None:
+    """What a run gives is of the type that was asked for, and no more answers were refused than may be."""
+    asked = sum(isinstance(message, AssistantMessage) for message in ended.report.messages) - len(script.rounds)
+    refused = sum(not answer.fits for answer in script.answers[: max(asked, 0)])
+    if not ended.given_up:
+        _must(ended.result.output == {"word": "good"}, "an answer that does not fit was taken", ended.result.output)
+        _must(refused <= 2, "answers were refused without end", ended.report.messages)
 
 
 def check_error(ended: Exit) -> None:

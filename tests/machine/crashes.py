@@ -22,7 +22,7 @@ from surehand.durable._journal import Claim
 
 from .checks import check_history
 from .play import Broken, make_agent, make_memory, play
-from .scripts import AGENTS, Script
+from .scripts import NO_TOOLS, Script
 from .world import World
 
 
@@ -186,7 +186,7 @@ def _check(left: Left, report: UndoReport | None, memory: Any, crashes: int) -> 
     (row,) = left.journal.rows()
     for execution in report.executions:
         n = int("".join(filter(str.isdigit, execution.call.arguments)))
-        if world.names[n] in AGENTS:
+        if world.names[n] in NO_TOOLS:
             continue
         safe, happened = "_safe_" in world.names[n], bool(world.effects.get(n))
         _must(safe or world.effects.get(n, 0) <= 1, "an effect happened twice", execution)

@@ -8,7 +8,9 @@ import threading
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
+
+from typing_extensions import TypedDict
 
 from surehand import (
     Agent,
@@ -19,6 +21,7 @@ from surehand import (
     Message,
     MessageWindow,
     ResponseDone,
+    SystemMessage,
     ToolCallReady,
     UndoReport,
     UserMessage,
@@ -27,8 +30,8 @@ from surehand import (
 from surehand.messages import ChatRequest, ChatResponse, StreamPiece, ToolCall
 from surehand.testing import ScriptedModel, call, calls, say
 
-from .scripts import AGENTS, Asked, Script, numbered
-from .world import World, make_tools
+from .scripts import AGENTS, ANSWER, Answer, Asked, Script, numbered
+from .world import Plan, World, make_tools
 
 
 class Broken(AssertionError):
@@ -55,6 +58,8 @@ class Exit:
 
 class _Model(ScriptedModel):
     """Plays the script, takes a turn of the event loop before and after, and counts as a step of the world."""
+
+    supports_json_schema = True
 
     def __init__(self, world: World, replies: Sequence[Any]) -> None:
         super().__init__(replies)
@@ -127,17 +132,34 @@ class _AwaitableMemory(_BlockingMemory):
 # ---------------------------------------------------------------- from a script to an agent
 
 
+class Verdict(TypedDict):
+    """What answers have to be, in scripts with an output."""
+
+    word: Literal["good"]
+
+
 def _replies(script: Script, world: World) -> list[Any]:
-    numbers = {id(one): n for n, one, _ in numbered(script.rounds)}
-    for n, one, _ in numbered(script.rounds):
+    numbers = {id(one): n for n, one, _ in numbered(script)}
+    for n, one, _ in numbered(script):
         world.plans[n], world.names[n] = one.plan, one.name
     replies: list[Any] = []
     for number, round_ in enumerate(script.rounds):
         reason = FinishReason.LENGTH if script.cut_off == number else FinishReason.TOOL_EXECUTION
         reply = calls(*[_call(one, numbers[id(one)]) for one in round_], text="so", finish_reason=reason)
         replies.append(_pieces(script, number, reply) if script.breaks_at or script.withheld else reply)
+    for number, answer in enumerate(script.answers, len(numbers) + 1):
+        world.plans[number], world.names[number] = Plan(), ANSWER
+        replies.append(_answer(script, answer, number, [_call(one, numbers[id(one)]) for one in answer.beside]))
     end = _ending(script.end, world)
     return [*replies, end, end]
+
+
+def _answer(script: Script, answer: Answer, n: int, beside: Sequence[ToolCall]) -> Any:
+    text = f'{{"word": "{"good" if answer.fits else "bad"}"}}'
+    if script.output != "tool":
+        return say(text)
+    # What it does not know is left out, so that the number is only for the checks.
+    return calls(call(ANSWER, text.replace("}", f', "n": {n}}}'), id=f"c{n % 3}"), *beside, text="so")
 
 
 def _call(one: Asked, n: int) -> ToolCall:
@@ -157,7 +179,7 @@ class _InnerModel(_Model):
     """The model of an agent that is asked: it knows by its conversation which call it is, and how far it is."""
 
     def __init__(self, script: Script, world: World) -> None:
-        self._asked = {n: one for n, one, _ in numbered(script.rounds)}
+        self._asked = {n: one for n, one, _ in numbered(script)}
         self._numbers = {id(one): n for n, one in self._asked.items()}
         super().__init__(world, [self._reply] * 1000)
 
@@ -204,7 +226,7 @@ def _hooks(script: Script, world: World) -> dict[str, Any]:
 
 def make_agent(script: Script, world: World, memory: Any, *, replied: int = 0, **options: Any) -> Agent:
     """The agent of the script; its model goes on after the first ``replied`` replies."""
-    denied = {n for n, one, _ in numbered(script.rounds) if one.flaw == "denied"}
+    denied = {n for n, one, _ in numbered(script) if one.flaw == "denied"}
     replies = _replies(script, world)[replied:]
     shared: dict[str, Any] = {
         "parallel": script.parallel,
@@ -226,6 +248,7 @@ def make_agent(script: Script, world: World, memory: Any, *, replied: int = 0, *
         limits=Limits(calls=script.calls),
         **shared,
         **_hooks(script, world),
+        **({"output": Verdict, "output_mode": script.output} if script.output else {}),
         **options,
     )
 
@@ -352,4 +375,5 @@ def at_rest(ended: Exit) -> bool:
 
 def opening(messages: Sequence[Message]) -> bool:
     """Whether the conversation begins as it should."""
-    return bool(messages) and isinstance(messages[0], UserMessage)
+    said = [message for message in messages if not isinstance(message, SystemMessage)]
+    return bool(said) and isinstance(said[0], UserMessage) and said == list(messages)[-len(said) :]

@@ -21,6 +21,8 @@ NAMES = tuple(
 TIMED = ("sync_never_undo_timed", "async_with_key_undo_timed", "sync_safe_undo_timed")
 ALONE = "async_never_undo_alone"
 AGENTS = ("agent", "inmost")  # each has the next one among its tools
+ANSWER = "final_answer"
+NO_TOOLS = (*AGENTS, ANSWER)
 
 
 @dataclass(frozen=True)
@@ -43,8 +45,18 @@ class Asked:
 
 
 @dataclass(frozen=True)
+class Answer:
+    """An answer of a type, which fits or does not; ``beside``: calls in the same reply, if it is a call itself."""
+
+    fits: bool
+    beside: tuple[Asked, ...] = ()
+
+
+@dataclass(frozen=True)
 class Script:
     """A whole run. ``rounds``: replies with calls; ``end``: what comes after them.
+
+    ``output``: how answers of a type are given, empty for any text; ``answers`` are those that come before the end.
 
     ``cuts``: how many turns of the event loop pass before each cancellation of an awaitable run. ``leaves_at``: the
     index of the event at which the consumer of a stream goes. ``token_at``: the step of the world at which the
@@ -66,10 +78,16 @@ class Script:
     leaves_at: int | None = None
     token_at: int | None = None
     hook_fails: tuple[int | None, int | None] = (None, None)
+    output: str = ""
+    answers: tuple[Answer, ...] = ()
 
 
-def numbered(rounds: tuple[tuple[Asked, ...], ...]) -> Iterator[tuple[int, Asked, int]]:
-    """Every call of the script with its number and that of the round which it belongs to, agents' own included."""
+def numbered(script: Script) -> Iterator[tuple[int, Asked, int]]:
+    """Every call of the script with its number and that of the round which it belongs to, agents' own included.
+
+    Answers that are calls have numbers too.
+    """
+    rounds = (*script.rounds, *(answer.beside for answer in script.answers))
     n = 0
     for number, round_ in enumerate(rounds):
         for one in _with_inner(round_):
@@ -136,14 +154,23 @@ def asked_agents(draw: st.DrawFn, depth: int, fails: int) -> Asked:
 
 
 @st.composite
+def _answers(draw: st.DrawFn, asked: st.SearchStrategy[Asked], output: str) -> tuple[Answer, ...]:
+    """Up to three answers that do not fit, then mostly one that does."""
+    fit = (*(False for _ in range(draw(st.integers(0, 3)))), *((True,) if _happens(draw, 80) else ()))
+    beside = st.lists(asked, max_size=2).map(tuple) if output == "tool" and _happens(draw, 60) else st.just(())
+    return tuple(Answer(fits, draw(beside)) for fits in fit)
+
+
+@st.composite
 def scripts(draw: st.DrawFn, mode: str, focus: str = "") -> Script:
-    """A run for this mode; ``focus``: more ``cancelled`` (side by side), ``failing``, ``late`` or ``nested`` ones."""
+    """A run for this mode; ``focus``: more ``cancelled`` (side by side), ``late``, … ones."""
     is_async, streams = mode in ("arun", "astream"), mode in ("stream", "astream")
     fails = 40 if focus == "failing" else 8
     asked = asked_calls(is_async, 40 if focus == "late" else 4, fails)
     if focus == "nested":
         asked = st.one_of(asked, asked_agents(0, fails))
     reply = st.lists(asked, min_size=1, max_size=4).map(tuple)
+    output = draw(st.sampled_from(("text", "schema", "tool"))) if focus == "output" else ""
     rounds = draw(st.lists(reply, min_size=1, max_size=3).map(tuple))
     ending = draw(st.sampled_from(("none", "none", "token", "cuts" if is_async else "none", "leave")))
     if focus == "cancelled":
@@ -165,4 +192,6 @@ def scripts(draw: st.DrawFn, mode: str, focus: str = "") -> Script:
         leaves_at=draw(st.integers(0, 40)) if ending == "leave" and streams else None,
         token_at=draw(st.integers(2, 16)) if ending == "token" else None,
         hook_fails=(draw(st.integers(1, 6)), draw(st.integers(1, 6))) if _happens(draw, 10) else (None, None),
+        output=output,
+        answers=draw(_answers(asked, output)) if output else (),
     )
