@@ -41,7 +41,9 @@ async def give_up(run: Run, failure: BaseException) -> None:
     await _stand_still(run, failure, notes)
     if run.halted is not None:
         return  # an undo that cannot be recorded could be repeated: it waits until it can
-    events = await _undo(run, run.ledger.close(), _why(run), run.undo_reason, notes)
+    # A run that undoes nothing leaves what others did for it to the one that it is part of.
+    entries = [] if run.settings.undo is UndoPolicy.OFF else run.ledger.close()
+    events = await _undo(run, entries, _why(run), run.undo_reason, notes)
     if run.settings.on_abort == "discard":
         _discard_round(run)
     try:
@@ -242,17 +244,14 @@ def _is_left_to_undo(run: Run, keys: Sequence[str] | None) -> bool:
 async def undo_some(run: Run, keys: Sequence[str]) -> None:
     """Undo these calls alone, whatever the policy is: nobody will ever see their results (spec 7.8.2, D-17)."""
     await _before_undoing(run, keys)
-    entries = run.ledger.take(keys)
     if run.settings.undo is not UndoPolicy.OFF:
         why = "its call is not part of the final reply"
-        _emit_all(run, await _undo(run, entries, why, UndoReason.TOOL_FAILED, []))
+        _emit_all(run, await _undo(run, run.ledger.take(keys), why, UndoReason.TOOL_FAILED, []))
     if run.halted is not None:
         raise run.halted
 
 
 async def _undo(run: Run, entries: Iterable[Entry], why: str, reason: UndoReason, notes: list[str]) -> list[ToolUndone]:
-    if run.settings.undo is UndoPolicy.OFF:
-        return []
     wanted = [entry for entry in entries if entry.run.settings.undo is not UndoPolicy.OFF]
     undone = [execution for entry in wanted for execution in await undo_entry(run, entry)]
     if undone:

@@ -259,7 +259,7 @@ async def _recall(run: Run, round_: Round, slot: int, end: CallEnd) -> None:
     key = round_.key(slot)
     round_.calls.setdefault(slot, end.call)
     if key in run.recorded.parts:
-        await tell_again(run, round_.calls[slot], key)
+        await tell_again(run, end.call, key)  # as hooks left it, not as the model asked for it
     execution = ToolExecution(end.call, _result(run, end), key, end.outcome, end.started_at, end.finished_at)
     recount(run, execution)
     enter(run, execution, _ended(run, end, execution))

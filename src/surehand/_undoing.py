@@ -89,7 +89,7 @@ def step_of(entry: Entry) -> str:
 
 async def undo_late(run: Run, entry: Entry) -> None:
     """A call finished after its run had been closed: undo it now if the run was given up (spec 12.3)."""
-    given_up = [each for each in lineage(run) if each.given_up]
+    given_up = [each for each in lineage(run) if each.given_up and each.settings.undo is not UndoPolicy.OFF]
     if given_up and run.settings.undo is not UndoPolicy.OFF:
         reason = given_up[0].undo_reason
         for execution in await undo_entry(run, entry):
