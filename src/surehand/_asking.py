@@ -112,12 +112,8 @@ def _start_early(run: Run, round_: Round, index: int, call: ToolCall) -> Core[No
         not call.executed_by_provider
         and (run.settings.early_start == "all" or (tool is not None and tool.repeat == "safe"))
         and (tool is None or not tool.exclusive)
-<<<<<<< HEAD
         and may_start_early(run, round_, tool)
-=======
-        and may_start_early(run, round_)
         and _has_room(run, round_, tool)
->>>>>>> 454716e (Agents in agents, tested in every mode: what both sides read, one pool of limits, undo under both policies)
         and not run.token.is_cancelled
         and index not in round_.calls
     )

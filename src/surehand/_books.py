@@ -180,7 +180,7 @@ class Run(Struct, eq=False, kw_only=True):
         if is_given_up or (self.round is not None and self.round.stopped):
             raise RunCancelled(f"run {self.run_id!r}, which this one is part of, is given up")
 
-    def record(self, execution: ToolExecution[Any]) -> tuple[ToolExecution[Any], bool]:
+    def record(self, execution: ToolExecution[Any], *, if_new: bool = False) -> tuple[ToolExecution[Any], bool]:
         """Enter an execution; gives it as entered, and whether it is late: its call was already given up on."""
         with self._lock:
             late = self._late.pop(execution.key, None) if self._late else None
@@ -188,8 +188,8 @@ class Run(Struct, eq=False, kw_only=True):
                 execution = replace(execution, outcome=Outcome.DONE, result=late)
             index = self._index.setdefault(execution.key, len(self.executions))
             if index < len(self.executions):
-                self.executions[index] = execution
-                return execution, True
+                self.executions[index] = self.executions[index] if if_new else execution
+                return self.executions[index], True
             self.executions.append(execution)
             return execution, False
 

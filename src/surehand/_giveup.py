@@ -153,6 +153,19 @@ def _close_round(run: Run) -> None:
     if round_.message is not None:
         book_round(run, round_)
     run.round = None
+    for part in list(run.parts.values()):
+        _name_running(part)
+
+
+def _name_running(part: Run) -> None:
+    """An agent is still at work whose caller could not wait for it: nobody knows of the calls that it has begun."""
+    round_ = part.round
+    if round_ is None or part.is_over:
+        return
+    for slot in [slot for slot in list(round_.started) if slot not in round_.records]:
+        part.record(_not_known(round_, slot), if_new=True)
+    for inner in list(part.parts.values()):
+        _name_running(inner)
 
 
 def book_round(run: Run, round_: Round) -> list[ToolExecution[Any]]:
@@ -193,12 +206,17 @@ def _fill(run: Run, round_: Round, slot: int) -> ToolExecution[Any]:
         return record
     call = round_.calls[slot]
     if slot in round_.started:
-        text, outcome = f"This call of {call.name!r} did not finish in time; it may have happened.", Outcome.UNKNOWN
+        execution = _not_known(round_, slot)
     else:
-        text, outcome = f"This call of {call.name!r} was not run: {round_.why_not_run}.", Outcome.NOT_RUN
-    execution = ToolExecution(call, ToolResult.error(text), round_.key(slot), outcome)
-    run.record(execution)
-    return execution
+        text = f"This call of {call.name!r} was not run: {round_.why_not_run}."
+        execution = ToolExecution(call, ToolResult.error(text), round_.key(slot), Outcome.NOT_RUN)
+    return run.record(execution, if_new=True)[0]  # it may have ended in this very moment
+
+
+def _not_known(round_: Round, slot: int) -> ToolExecution[Any]:
+    call = round_.calls[slot]
+    text = f"This call of {call.name!r} did not finish in time; it may have happened."
+    return ToolExecution(call, ToolResult.error(text), round_.key(slot), Outcome.UNKNOWN)
 
 
 # ---------------------------------------------------------------- undoing

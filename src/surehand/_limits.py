@@ -26,10 +26,12 @@ from .policies import Limits
 from .tools._tool import Tool, ToolExecution
 
 __all__ = [
+    "UNDOING_EVERY",
     "check_before_tools",
     "check_consecutive",
     "check_going_on",
     "check_one",
+    "is_undoing",
     "lineage",
     "may_start_early",
     "spend_calls",
@@ -40,11 +42,19 @@ __all__ = [
 
 
 _NOTHING = Decimal()
+UNDOING_EVERY = 0.02
+"""Seconds between two looks at an agent that is given up, once its caller need not wait for anything else."""
 
 
 def lineage(run: Run) -> Sequence[Run]:
     """The run, the one that it is part of, and so on up to the first."""
     return (run,) if run.parent is None else (run, *lineage(run.parent))
+
+
+def is_undoing(run: Run) -> bool:
+    """Whether an agent that was called is given up just now: each undo has its own deadline, so that ends."""
+    at_work = [part for part in list(run.parts.values()) if not part.is_over]
+    return any(part.given_up or is_undoing(part) for part in at_work)
 
 
 def spend_reply(run: Run, response: ChatResponse) -> None:

@@ -51,7 +51,6 @@ async def run_part(job: Job) -> Any:
     try:
         answer: Answer = await RunPart(part, model)
     finally:
-        part.is_over = True
         if part.replays:
             rouse(part)
     if part.listening:
@@ -107,7 +106,6 @@ async def tell_again(run: Run, call: ToolCall, key: str) -> None:
     except Exception as raised:
         if run.halted is not None:
             raise run.halted from unwrapped(raised)  # otherwise it had given up, and how its call ended is recorded
-    part.is_over = True
 
 
 def rouse(part: Run) -> None:
