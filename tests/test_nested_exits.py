@@ -18,17 +18,17 @@ from surehand import (
     MessageWindow,
     Outcome,
     RunCancelled,
+    RunCancelledEvent,
     StreamPiece,
     ToolFinished,
     UndoReport,
-    UserError,
     report_of,
     tool,
 )
 from surehand.testing import Recorder, ScriptedModel, call, calls, say
 
 from .nested import to, travel
-from .test_exits import PATIENCE, Gates, Ledger, _drain_stream, book, closed, every_async_mode, every_mode, go
+from .test_exits import PATIENCE, Gates, Ledger, _drain_stream, book, _has_result, closed, every_async_mode, every_mode, go
 
 
 def outer_of(inner: Agent[Any, Any], world: Ledger, *more: Any, **options: Any) -> Agent[Any, Any]:
@@ -118,10 +118,7 @@ def _leave_at(way: str, agent: Agent[Any, Any], index: int, **options: Any) -> t
             for event in run:
                 if take(event):
                     break
-    try:
-        return names, run.result is not None, run.undone
-    except UserError:
-        return names, False, run.undone
+    return names, _has_result(run), run.undone
 
 
 @pytest.mark.parametrize("parallel", [False, True])
@@ -261,39 +258,44 @@ def test_a_cancellation_of_agents_side_by_side_that_races_with_completion_double
 
         inner = travel(*[reply] * 8, tools=[step])
         agent = Agent(ScriptedModel([calls(to(), to(id="u")), say("ok")]), tools=[inner])
-        runs = agent.arun("go", parallel=parallel) if way == "arun" else _drain_stream(agent, parallel=parallel)
-        task = asyncio.ensure_future(runs)
+        stream = None if way == "arun" else agent.astream("go", parallel=parallel)
+
+        async def consume() -> None:
+            assert stream is not None
+            async with stream as run:
+                async for _ in run:
+                    pass
+
+        task = asyncio.ensure_future(agent.arun("go", parallel=parallel) if stream is None else consume())
         for _ in range(turns):
             await asyncio.sleep(0)
         task.cancel()
         await asyncio.wait([task], timeout=PATIENCE)
         plus, minus = world.entries.count("+s"), world.entries.count("-s")
-        if task.cancelled():
-            assert plus == minus, (turns, world.entries)
-        else:
-            assert (task.result().output, plus, minus) == ("ok", 4, 0)
+        # A stream's run may have ended before its events were taken: then its result is there, and stands.
+        stands = not task.cancelled() if stream is None else _has_result(stream)
+        assert (plus, minus) == (4, 0) if stands else plus == minus, (turns, world.entries)
         return task.cancelled()
 
     turns = 0
     while asyncio.run(once(turns)):
         turns += 1
-    assert turns > 10
+    assert turns > 5
 
 
 # ---------------------------------------------------------------- failures beside an agent
 
 
-@every_mode
-def test_a_failure_beside_an_agent_stops_it_at_its_next_step(way: str, parallel: bool) -> None:
-    if not parallel:
-        return
-    world, failed = Ledger(), threading.Event()
+@pytest.mark.parametrize("way", ["run", "stream", "arun", "astream"])
+def test_a_failure_beside_an_agent_stops_it_at_its_next_step(way: str) -> None:
+    world, asked, failed = Ledger(), threading.Event(), threading.Event()
 
     class Patient(ScriptedModel):
         """Answers once the other call has failed."""
 
         def generate(self, request: ChatRequest) -> ChatResponse:
             if len(self.requests) == 1:
+                asked.set()
                 assert failed.wait(PATIENCE)
             return super().generate(request)
 
@@ -311,23 +313,24 @@ def test_a_failure_beside_an_agent_stops_it_at_its_next_step(way: str, parallel:
 
     @tool
     def boom() -> None:
-        """Fail."""
+        """Fail, once the agent is at work."""
+        assert asked.wait(PATIENCE)
         raise ValueError("boom")
 
-    def after(execution: Any, context: Any) -> None:
-        if execution.call.name == "boom":
-            threading.Timer(0.05, failed.set).start()
+    def listener(event: Any) -> None:
+        if isinstance(event, ToolFinished) and event.execution.call.name == "boom":
+            failed.set()
 
     model = Patient([calls(book("b")), calls(book("never")), say("never")])
     inner = Agent(model, tools=world.tools(), name="travel", description="Books.")
-    agent = Agent(ScriptedModel([calls(to(), call("boom"))]), tools=[inner, boom], after_tool=after)
+    agent = Agent(ScriptedModel([calls(to(), call("boom"))]), tools=[inner, boom], listeners=[listener])
     with pytest.raises(ValueError, match="boom") as raised:
-        go(way, agent, parallel=parallel)
+        go(way, agent, parallel=True)
     assert world.entries == ["+b", "-b"]
     assert len(model.requests) == 2
     report = report_of(raised.value)
     assert report is not None
-    assert [(e.key, e.outcome) for e in report.executions] == [
+    assert [(e.key, e.outcome) for e in report.executions if e.outcome is not Outcome.NOT_RUN] == [
         ("1.0", Outcome.FAILED), ("1.0/1.0", Outcome.DONE), ("1.1", Outcome.UNKNOWN),
     ]  # fmt: skip
 
@@ -342,11 +345,74 @@ def _eventually(condition: Callable[[], bool]) -> bool:
     return condition()
 
 
+@every_async_mode
+@pytest.mark.parametrize("where", ["undo", "undo_in_thread"])
+def test_a_cancellation_waits_for_what_an_agent_undoes_also_beyond_the_drain(
+    way: str, parallel: bool, where: str
+) -> None:
+    world, memory = Ledger(), MessageWindow(50)
+
+    async def main() -> BaseException:
+        gates = Gates()
+        inner = _gated(world, gates, where, memory, parallel)
+        agent = outer_of(inner, world, call("book", {"what": "c"}), drain_timeout=0.02)
+        runs = agent.arun("go", parallel=parallel) if way == "arun" else _drain_stream(agent, parallel=parallel)
+        task = asyncio.ensure_future(runs)
+        await asyncio.wait_for(gates.reached.wait(), PATIENCE)
+        task.cancel()
+        await asyncio.wait([task], timeout=0.2)
+        assert not task.done()
+        gates.let_go()
+        with pytest.raises(asyncio.CancelledError) as raised:
+            await asyncio.wait_for(task, PATIENCE)
+        return raised.value
+
+    error = asyncio.run(main())
+    undone = [entry for entry in world.entries if entry[0] == "-" and entry != "-c"]
+    assert undone == ["-blocking", "-awaitable", "-a"]
+    if way == "arun":
+        report = report_of(error)
+        assert report is not None
+        assert report.standing == ()
+
+
+def test_in_blocking_modes_too_a_cancellation_waits_for_what_an_agent_undoes_beyond_the_drain() -> None:
+    world, token, undoing = Ledger(), CancelToken(), threading.Event()
+
+    def take_back(value: str) -> None:
+        undoing.set()
+        time.sleep(0.2)
+        world.entries.append(f"-{value}")
+
+    @tool(undo=take_back)
+    def slow() -> str:
+        """Do."""
+        world.entries.append("+slow")
+        return "slow"
+
+    @tool
+    def cancel() -> None:
+        """Cancel everything once the agent undoes what it did."""
+        assert undoing.wait(PATIENCE)
+        token.cancel()
+
+    inner = travel(calls(call("slow")), OSError("line is dead"), tools=[slow])
+    script = ScriptedModel([calls(to(), call("cancel")), say("never")])
+    agent = Agent(script, tools=[inner, cancel], drain_timeout=0.01)
+    with pytest.raises(RunCancelled) as raised:
+        agent.run("go", parallel=True, cancel=token)
+    assert world.entries == ["+slow", "-slow"]
+    report = report_of(raised.value)
+    assert report is not None
+    assert [e.key for e in report.undone] == ["1.0/1.0"]
+
+
+@pytest.mark.parametrize("inner_drain", [0.05, 30.0])
 @pytest.mark.parametrize("levels", [1, 2])
 @pytest.mark.parametrize("colour", ["blocking", "awaitable"])
 @every_async_mode
 def test_a_tool_of_an_agent_that_outlives_the_drain_is_unknown_and_undone_when_it_ends(
-    way: str, parallel: bool, colour: str, levels: int
+    way: str, parallel: bool, colour: str, levels: int, inner_drain: float
 ) -> None:
     world, memory = Ledger(), MessageWindow(50)
 
@@ -367,7 +433,7 @@ def test_a_tool_of_an_agent_that_outlives_the_drain_is_unknown_and_undone_when_i
             world.entries.append("+late")
             return "late"
 
-        options: Any = {"drain_timeout": 0.05, "parallel": parallel}
+        options: Any = {"drain_timeout": inner_drain, "parallel": parallel}
         inner = travel(
             calls(book("b")), calls(call(colour)), say("ok"), tools=[awaitable, blocking, *world.tools()],
             memory=memory, **options,
@@ -439,9 +505,5 @@ def test_in_blocking_modes_too_a_tool_of_an_agent_that_outlives_the_drain_is_und
     last = report_of(raised.value)
     assert last is not None
     assert last.standing == ()
-    # Its thread has come to its end, and does not wait for a consumer that has left.
-    assert _eventually(lambda: "1.0 RunCancelledEvent" not in recorder.names and _is_over(recorder))
-
-
-def _is_over(recorder: Recorder) -> bool:
-    return any(type(event).__name__ == "RunCancelledEvent" and event.path == "2.0" for event in recorder.events)
+    # The agent comes to its end as well, and does not wait for a consumer that has left.
+    assert _eventually(lambda: "2.0" in [event.path for event in recorder.of(RunCancelledEvent)])

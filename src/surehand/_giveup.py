@@ -70,6 +70,8 @@ async def _stand_still(run: Run, failure: BaseException, notes: list[str]) -> No
         _note(notes, run, "waiting for running tools failed", error)
     try:
         _close_round(run)
+        for part in run.parts.values():
+            _name_running(part)
         if run.recorded.is_over:
             settle_late(run)
         else:
@@ -153,8 +155,6 @@ def _close_round(run: Run) -> None:
     if round_.message is not None:
         book_round(run, round_)
     run.round = None
-    for part in list(run.parts.values()):
-        _name_running(part)
 
 
 def _name_running(part: Run) -> None:
