@@ -19,7 +19,7 @@ from ._report import Account, PastRun, UndoReport
 from ._round import Round
 from ._settings import Hooks, Settings
 from ._tallies import Tallies
-from .errors import RunCancelled
+from .errors import RunCancelled, Suspended
 from .events import Event, UndoReason
 from .messages import (
     ChatParameters,
@@ -175,9 +175,12 @@ class Run(Struct, eq=False, kw_only=True):
             self.parent.check_part()
 
     def check_part(self) -> None:
-        """The same for a run that is part of this one: once this one will be given up, that one need not go on."""
+        """The same for a run that is part of this one: once this one will be given up, or waits, that one stops."""
         is_given_up = self.given_up or self.recorded.given_up is not None
         if is_given_up or (self.round is not None and self.round.stopped):
+            failures = [] if self.round is None else list(self.round.failures.values())
+            if not is_given_up and any(isinstance(failure, Suspended) for failure in failures):
+                raise Suspended(f"run {self.run_id!r}, which this one is part of, waits for somebody's word")
             raise RunCancelled(f"run {self.run_id!r}, which this one is part of, is given up")
 
     def record(self, execution: ToolExecution[Any], *, if_new: bool = False) -> tuple[ToolExecution[Any], bool]:

@@ -51,12 +51,12 @@ async def run_part(job: Job) -> Any:
     try:
         answer: Answer = await RunPart(part, model)
     finally:
+        run.pending.extend(part.pending)
         if part.replays:
             rouse(part)
     if part.listening:
         part.emit(finished(part, answer))
     if answer.waits:
-        run.pending.extend(part.pending)
         raise Suspended(f"the agent behind {job.call.name!r} waits for somebody's word")
     return _given_by_tools(part) if answer.immediate and part.output is None else answer.output
 
