@@ -42,9 +42,9 @@ async def run_part(job: Job) -> Any:
     ``Suspended``: its run waits for somebody's word, and so does this one.
     """
     run = job.run
-    if run.log is not None:
-        await was_begun(job)
+    is_begun = run.log is not None and await was_begun(job)
     part, model = _opened(run, job.tool, job.key, job.arguments)
+    part.is_behind = is_begun  # the process that died may have told the memory what it did not live to write down
     if run.listening:
         run.emit(ToolStarted(run_id=run.run_id, path=run.path, key=job.key, call=job.call, attempt=1))
     job.entered = True
