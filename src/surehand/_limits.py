@@ -26,6 +26,7 @@ from .policies import Limits
 from .tools._tool import Tool, ToolExecution
 
 __all__ = [
+    "REFUSED",
     "UNDOING_EVERY",
     "check_before_tools",
     "check_consecutive",
@@ -38,10 +39,15 @@ __all__ = [
     "spend_cost",
     "spend_reply",
     "tokens_used",
+    "was_refused",
 ]
 
 
 _NOTHING = Decimal()
+
+REFUSED = "a limit of the run was reached"
+"""Why no call of a round was run that was asked for beyond a limit."""
+
 UNDOING_EVERY = 0.02
 """Seconds between two looks at an agent that is given up, once its caller need not wait for anything else."""
 
@@ -92,7 +98,7 @@ def spend_calls(run: Run, count: int) -> None:
 def check_before_tools(run: Run, round_: Round) -> None:
     """Limits are looked at before anything runs, so a refused round has no effects (spec 7.2)."""
     limits, asked = run.settings.limits, len(round_.order) - len(round_.held)
-    round_.why_not_run = "a limit of the run was reached"
+    round_.why_not_run = REFUSED
     if asked and limits.rounds is not None and run.rounds_made >= limits.rounds:
         raise RoundLimitError(f"the model asked for tools after {limits.rounds} rounds, which Limits(rounds=…) forbids")
     _check_pool(run, limits, asked)
@@ -163,6 +169,14 @@ def _has_room(run: Run, round_: Round) -> bool:
         and (limits.cost is None or run.cost is None or run.cost <= money(limits.cost))
         and (run.parent is None or _has_room(run.parent, round_))
     )
+
+
+def was_refused(given_up: str) -> bool:
+    """Whether a run that was given up for this reason, as records spell it, was refused its last round by a limit.
+
+    That cannot be found out again: what others had spent by then, which share a pool with it, is not recorded.
+    """
+    return given_up.startswith(tuple(error.__name__ for error in (RoundLimitError, CallLimitError, TokenLimitError, CostLimitError)))
 
 
 def check_consecutive(

@@ -15,6 +15,7 @@ from surehand import (
     CancelToken,
     Happened,
     MemoryJournal,
+    MessageWindow,
     Outcome,
     ReplayMismatch,
     RunCancelled,
@@ -358,3 +359,31 @@ def test_what_was_undone_in_agents_is_told_again_as_it_was(mode: Mode) -> None:
     )
     assert len(shop.log) == 4
     assert isinstance(again._model, ScriptedModel) and again._model.requests == []
+
+
+@every_mode
+def test_conversations_of_an_agent_that_was_asked_twice_are_put_right_and_not_said_again(mode: Mode) -> None:
+    life, kept = Life(), list[Any]()
+
+    def outer(memory: MessageWindow, script: Any, *replies: Any) -> Agent[Any, Any]:
+        @tool(repeat="with_key")
+        def fail(ctx: ToolContext[Any]) -> None:
+            if not kept:
+                kept.extend(memory.messages())
+            life.dies()
+            raise OSError("line is dead")
+
+        return agent(life, *script, tools=[travel(*replies, tools=[bank(life)[0]], memory=memory), fail])
+
+    seat, bed = calls(BOOK), calls(call("book", {"what": "bed"}, id="b"))
+    script = [calls(to()), calls(to()), calls(call("fail"))]
+    raised(lambda: outer(MessageWindow(50), script, seat, say("one"), bed, say("two")).run("Go", run_id=RUN))
+    life.next()
+    memory = MessageWindow(50)
+    memory.add_all(kept)
+    ended = mode.drive(outer(memory, []), "Go", run_id=RUN)
+    assert isinstance(ended.error, OSError)
+    assert life.log == ["book seat", "book bed", "cancel bed", "cancel seat"]
+    why = "Tool 'book' had succeeded, but it was undone because the run was given up."
+    texts = [message.text for message in memory.messages()]
+    assert texts == ["Book", None, why, "one", "Book", None, why, "two"]
