@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import threading
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +14,8 @@ from surehand import (
     Agent,
     AssistantMessage,
     CallLimitError,
+    ChatRequest,
+    ChatResponse,
     ErrorPolicy,
     Limits,
     MessageWindow,
@@ -418,3 +422,27 @@ def test_pay_is_refused_politely_in_an_agent_and_that_is_no_failure_of_the_agent
     assert [(e.key, e.outcome) for e in ended.report.executions] == [
         ("1.0", Outcome.DONE), ("1.0/1.0", Outcome.FAILED),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("way", ["run", "stream"])
+def test_agents_side_by_side_on_threads_cannot_both_take_the_last_call_of_a_limit(way: str) -> None:
+    shop, meeting, here = Shop(), threading.Barrier(2), threading.local()
+
+    def clock() -> float:  # is asked in the middle of checking the limits, after the calls have been counted
+        if getattr(here, "is_asked", False):
+            here.is_asked = False
+            with contextlib.suppress(threading.BrokenBarrierError):
+                meeting.wait(0.3)
+        return 1000.0
+
+    def reply(request: ChatRequest) -> ChatResponse:
+        here.is_asked = len(request.messages) == 1
+        return ask(book("a")) if here.is_asked else say("ok")
+
+    inner = travel(*[reply] * 4, tools=[shop])
+    limits = Limits(calls=3, seconds=60)
+    replies = [ask(to(), to(id="u")), say("Done")]
+    ended = Mode(way, True).play(*replies, tools=[inner], limits=limits, clock=clock)
+    assert shop.log == ["book a"]
+    refused = "The agent behind 'travel' gave up with CallLimitError. Nothing that it did stands."
+    assert sorted(text for _, text, _ in ended.results) == [refused, "ok"]

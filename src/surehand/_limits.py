@@ -7,10 +7,12 @@ Rounds and errors in a row are a run's own.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from decimal import Decimal
 from typing import Any
 
-from ._books import Round, Run
+from ._books import POOLS, Run
+from ._round import Round
 from ._tool_limits import asked_cost, check_call, check_errors, check_tools, has_room
 from .budgets import money
 from .errors import (
@@ -28,6 +30,7 @@ from .tools._tool import Tool, ToolExecution
 __all__ = [
     "REFUSED",
     "UNDOING_EVERY",
+    "admit",
     "check_before_tools",
     "check_consecutive",
     "check_going_on",
@@ -87,12 +90,23 @@ def _spend_inside(run: Run, tokens: int = 0, cost: Decimal = _NOTHING) -> None:
             run = run.parent
 
 
-def spend_calls(run: Run, count: int) -> None:
-    """A round of so many calls begins."""
+def spend_calls(run: Run, round_: Round) -> None:
+    """A round of calls begins."""
+    count = len(round_.order) - len(round_.held)
     if not count:
         return  # of answers alone
     run.rounds_made += 1
     run.spend(calls=count)
+
+
+def admit(run: Run, round_: Round) -> None:
+    """A round may begin, and what it spends is spent; raises the error of the limit that forbids it.
+
+    Both in one, since agents side by side may be on threads of their own: they must not all take what is left for one.
+    """
+    with POOLS if run.parent is not None or run.parts else nullcontext():
+        check_before_tools(run, round_)
+        spend_calls(run, round_)
 
 
 def check_before_tools(run: Run, round_: Round) -> None:
