@@ -37,11 +37,15 @@ from .tools._toolset import Toolset
 if TYPE_CHECKING:  # it loads pydantic's machinery for schemas
     from .tools._output_type import OutputPlan
 
-__all__ = ["Round", "Run", "RunLog"]
+__all__ = ["POOLS", "Round", "Run", "RunLog"]
 
 
 def _ignore(_: Any) -> None:
     return None
+
+
+POOLS = threading.Lock()
+"""Held while agents check what is left for them and take it: they may be on threads of their own. Of all runs."""
 
 
 class Memory(Protocol):
