@@ -250,7 +250,9 @@ def test_listeners_of_plain_runs_hear_every_event_of_agents(
 @pytest.mark.parametrize("parallel", [True, False])
 @pytest.mark.parametrize("buffer", [1, 64])
 @pytest.mark.parametrize("way", ["stream", "astream"])
-def test_an_agent_that_gives_up_before_a_slow_consumer_goes_on_to_the_end(way: str, buffer: int, parallel: bool) -> None:
+def test_an_agent_that_gives_up_before_a_slow_consumer_goes_on_to_the_end(
+    way: str, buffer: int, parallel: bool
+) -> None:
     def agent() -> Agent[Any, Any]:
         looks = [call("blocking", id="x"), call("awaitable", id="y"), call("timed", id="z")]
         inner = travel(

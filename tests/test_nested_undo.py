@@ -185,12 +185,15 @@ def test_an_undo_that_fails_in_an_agent_keeps_nothing_else_from_being_undone_and
     inner = travel(ask(book("a")), ask(book("b")), last, tools=[shop], memory=memory)
     ended = mode.play(ask(book("z")), ask(to()), OSError("end"), tools=[shop, inner])
     assert shop.log == ["book z", "book a", "book b", "cancel booked b", "cancel booked a", "cancel booked z"]
-    failed = "Tool 'book' had succeeded. Undoing it because the run was given up was attempted and failed: its effect may stand."
+    failed = (
+        "Tool 'book' had succeeded. Undoing it because the run was given up was attempted and failed: its effect may "
+        "stand."
+    )
     assert texts(memory.messages()) == [WHY_GIVEN_UP, failed]
     told = {
         "agent": "The agent behind 'travel' gave up with OSError. This may still stand: 'book' (call 2.0/2.0).",
-        "caller": "What was done here was undone because the run was given up: ['book']. Undoing ['book'] because the run "
-        "was given up was attempted and failed: that may stand.",
+        "caller": "What was done here was undone because the run was given up: ['book']. Undoing ['book'] because the "
+        "run was given up was attempted and failed: that may stand.",
     }
     assert ended.results[1] == ("travel", told[who], True)
     report = ended.report

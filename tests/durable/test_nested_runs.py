@@ -64,7 +64,9 @@ BOOK, PAY = call("book", {"what": "seat"}, id="b"), call("pay", id="p")
 PAID = f"pay {KEY}"
 
 
-def asker(life: Life, *, effect: bool = True, script: Any = None, rest: Any = None) -> tuple[Agent[Any, Any], Agent[Any, Any]]:
+def asker(
+    life: Life, *, effect: bool = True, script: Any = None, rest: Any = None
+) -> tuple[Agent[Any, Any], Agent[Any, Any]]:
     """An agent that asks another one, which books and pays; and that other one."""
     replies = [calls(BOOK), calls(PAY), say("Paid.")] if rest is None else rest
     inner = travel(*replies, tools=bank(life, effect=effect))
@@ -354,7 +356,7 @@ def test_what_was_undone_in_agents_is_told_again_as_it_was(mode: Mode) -> None:
     ended = mode.drive(again, "Go", run_id=RUN)
     report = report_of(first or BaseException())
     assert ended.report == report
-    assert [m.text for m in ended.messages if isinstance(m, ToolMessage)][0] == (
+    assert next(m.text for m in ended.messages if isinstance(m, ToolMessage)) == (
         "What was done here was undone because the run was given up: ['book']."
     )
     assert len(shop.log) == 4
