@@ -99,12 +99,15 @@ def spend_calls(run: Run, round_: Round) -> None:
     run.spend(calls=count)
 
 
+_NO_LOCK = nullcontext()
+
+
 def admit(run: Run, round_: Round) -> None:
     """A round may begin, and what it spends is spent; raises the error of the limit that forbids it.
 
     Both in one, since agents side by side may be on threads of their own: they must not all take what is left for one.
     """
-    with POOLS if run.parent is not None or run.parts else nullcontext():
+    with POOLS if run.parent is not None or run.parts else _NO_LOCK:
         check_before_tools(run, round_)
         spend_calls(run, round_)
 
