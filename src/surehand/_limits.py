@@ -193,7 +193,8 @@ def was_refused(given_up: str) -> bool:
 
     That cannot be found out again: what others had spent by then, which share a pool with it, is not recorded.
     """
-    return given_up.startswith(tuple(error.__name__ for error in (RoundLimitError, CallLimitError, TokenLimitError, CostLimitError)))
+    refusals = (RoundLimitError, CallLimitError, TokenLimitError, CostLimitError)
+    return given_up.startswith(tuple(error.__name__ for error in refusals))
 
 
 def check_consecutive(
