@@ -50,8 +50,23 @@ class Nested:
         return self.agent._part(run, key, prompt)  # pyright: ignore[reportPrivateUsage]  # nobody else may
 
 
-def agent_tool(agent: Agent[Any, Any], name: str | None, description: str | None, options: AgentToolOptions) -> Tool:
-    """The tool that runs this agent; raises ``UserError`` without a name and a description."""
+def agent_tool(
+    agent: Agent[Any, Any],
+    name: str | None,
+    description: str | None,
+    options: AgentToolOptions,
+    *,
+    remembers: bool,
+) -> Tool:
+    """The tool that runs this agent; raises ``UserError`` without a name and a description, or for an unfit option.
+
+    ``remembers``: whether the agent has a memory. Its calls take turns then, unless they are told to do otherwise: two
+    that speak in one conversation at the same time would mix it up.
+    """
+    known = AgentToolOptions.__annotations__
+    for option in options:
+        if option not in known:
+            raise UserError(f"agent {name!r} as a tool has no option {option!r}; the options are {sorted(known)!r}")
     for what, given in (("name", name), ("description", description)):
         if not (given or "").strip():
             raise UserError(
@@ -61,7 +76,8 @@ def agent_tool(agent: Agent[Any, Any], name: str | None, description: str | None
     from .tools._function import function_tool  # loads pydantic
     from .tools._options import check_options
 
-    given_options = check_options({"name": name, "description": description, **options}, f"agent {name!r}")
+    turns: dict[str, Any] = {"max_parallel": 1} if remembers else {}
+    given_options = check_options({"name": name, "description": description, **turns, **options}, f"agent {name!r}")
     return replace(function_tool(_asking(agent.output_type), given_options), nested=Nested(agent))
 
 

@@ -33,6 +33,7 @@ from ._effects import (
     Use,
 )
 from ._job import Interrupted
+from ._limits import UNDOING_EVERY, is_undoing
 from ._loop import run_loop
 from ._outbox import AsyncOutbox
 from ._patience import insist_async, outlast, seen_through, uncancel
@@ -59,6 +60,7 @@ class Awaiting(Performer):
             self.outbox = within.outbox  # the events of a run that is part of another go where that one's go
         self.may_interrupt = False
         self.turn = 0  # for the supervisor to raise
+        self._is_closing = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._settled: asyncio.Future[None] | None = None
         self._execute: Callable[[int], Core[None]] | None = None
@@ -68,7 +70,7 @@ class Awaiting(Performer):
     async def make_room(self) -> None:
         """Wait while the consumer is too far behind; a cancellation ends the wait."""
         assert self.outbox is not None
-        if not self.outbox.is_full:
+        if not self.outbox.is_full or self._is_closing:
             return
         task = asyncio.current_task()
         if task is self.main:
@@ -168,9 +170,9 @@ class Awaiting(Performer):
     async def _drain(self, effect: Drain) -> None:
         self._execute = None
         deadline = self._loop.time() + effect.seconds
-        while self._tasks and (left := deadline - self._loop.time()) > 0:
+        while self._tasks and ((left := deadline - self._loop.time()) > 0 or is_undoing(self._run)):
             try:
-                await asyncio.wait(set(self._tasks), timeout=left)
+                await asyncio.wait(set(self._tasks), timeout=max(left, UNDOING_EVERY))
             except asyncio.CancelledError:
                 uncancel()  # only a loop that shuts down comes through here; the books must be closed first
 
@@ -185,10 +187,13 @@ class Awaiting(Performer):
                 self._run.token.cancel()
                 raise Interrupted("a run that is part of another was interrupted") from error
             raise
+        finally:
+            effect.run.is_over = True
 
     async def _shielded(self, effect: Shielded[Any]) -> Any:
+        self._is_closing = True  # the consumer may have left: nothing in here may wait for it any more
         if self.outbox is not None and self._run.parent is None:
-            self.outbox.close()  # the consumer may have left: nothing may wait for it any more
+            self.outbox.close()
         return await adrive(effect.core, self)
 
     # ------------------------------------------------------------ bodies

@@ -21,7 +21,7 @@ from ._toolbox import equip
 from .errors import UserError
 from .events import ArgumentRepaired, RequestIssued, ResponseReceived
 from .messages import AssistantMessage, ChatRequest, ChatResponse, Message, ToolCall
-from .tools._tool import Repair
+from .tools._tool import Repair, Tool
 
 __all__ = ["ask"]
 
@@ -113,6 +113,7 @@ def _start_early(run: Run, round_: Round, index: int, call: ToolCall) -> Core[No
         and (run.settings.early_start == "all" or (tool is not None and tool.repeat == "safe"))
         and (tool is None or not tool.exclusive)
         and may_start_early(run, round_, tool)
+        and _has_room(run, round_, tool)
         and not run.token.is_cancelled
         and index not in round_.calls
     )
@@ -121,6 +122,15 @@ def _start_early(run: Run, round_: Round, index: int, call: ToolCall) -> Core[No
     round_.calls[index] = call
     round_.started.add(index)
     return execute(run, round_, index)
+
+
+def _has_room(run: Run, round_: Round, tool: Tool | None) -> bool:
+    """Whether one more call may run now, beside those that were started early and have not ended."""
+    running = [round_.calls[slot].name for slot in round_.started if slot not in round_.records]
+    most = None if tool is None else tool.max_parallel
+    return (run.parallel is True or len(running) < run.parallel) and (
+        tool is None or most is None or running.count(tool.name) < most
+    )
 
 
 def _known_name(run: Run, name: str) -> str:

@@ -19,7 +19,7 @@ from ._report import Account, PastRun, UndoReport
 from ._round import Round
 from ._settings import Hooks, Settings
 from ._tallies import Tallies
-from .errors import RunCancelled
+from .errors import RunCancelled, Suspended
 from .events import Event, UndoReason
 from .messages import (
     ChatParameters,
@@ -37,11 +37,15 @@ from .tools._toolset import Toolset
 if TYPE_CHECKING:  # it loads pydantic's machinery for schemas
     from .tools._output_type import OutputPlan
 
-__all__ = ["Round", "Run", "RunLog"]
+__all__ = ["POOLS", "Round", "Run", "RunLog"]
 
 
 def _ignore(_: Any) -> None:
     return None
+
+
+POOLS = threading.Lock()
+"""Held while agents check what is left for them and take it: they may be on threads of their own. Of all runs."""
 
 
 class Memory(Protocol):
@@ -175,12 +179,15 @@ class Run(Struct, eq=False, kw_only=True):
             self.parent.check_part()
 
     def check_part(self) -> None:
-        """The same for a run that is part of this one: once this one will be given up, that one need not go on."""
+        """The same for a run that is part of this one: once this one will be given up, or waits, that one stops."""
         is_given_up = self.given_up or self.recorded.given_up is not None
         if is_given_up or (self.round is not None and self.round.stopped):
+            failures = [] if self.round is None else list(self.round.failures.values())
+            if not is_given_up and any(isinstance(failure, Suspended) for failure in failures):
+                raise Suspended(f"run {self.run_id!r}, which this one is part of, waits for somebody's word")
             raise RunCancelled(f"run {self.run_id!r}, which this one is part of, is given up")
 
-    def record(self, execution: ToolExecution[Any]) -> tuple[ToolExecution[Any], bool]:
+    def record(self, execution: ToolExecution[Any], *, if_new: bool = False) -> tuple[ToolExecution[Any], bool]:
         """Enter an execution; gives it as entered, and whether it is late: its call was already given up on."""
         with self._lock:
             late = self._late.pop(execution.key, None) if self._late else None
@@ -188,8 +195,8 @@ class Run(Struct, eq=False, kw_only=True):
                 execution = replace(execution, outcome=Outcome.DONE, result=late)
             index = self._index.setdefault(execution.key, len(self.executions))
             if index < len(self.executions):
-                self.executions[index] = execution
-                return execution, True
+                self.executions[index] = self.executions[index] if if_new else execution
+                return self.executions[index], True
             self.executions.append(execution)
             return execution, False
 

@@ -58,7 +58,7 @@ async def _correct(run: Run, texts: Mapping[str, str], *, is_told: bool) -> None
         if place < run.saved:
             changes.append((old, new))
     if changes and run.memory is not None and not is_told:
-        if run.is_behind:
+        if run.is_behind and not run.is_over:  # what an agent said that has answered is there, with others' words after
             await catch_up(run)
         view = await Use(run.memory, "messages")
         await Use(run.memory, "set", (_replaced_from_the_end(view, changes),))

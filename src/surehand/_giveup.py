@@ -41,7 +41,9 @@ async def give_up(run: Run, failure: BaseException) -> None:
     await _stand_still(run, failure, notes)
     if run.halted is not None:
         return  # an undo that cannot be recorded could be repeated: it waits until it can
-    events = await _undo(run, run.ledger.close(), _why(run), run.undo_reason, notes)
+    # A run that undoes nothing leaves what others did for it to the one that it is part of.
+    entries = [] if run.settings.undo is UndoPolicy.OFF else run.ledger.close()
+    events = await _undo(run, entries, _why(run), run.undo_reason, notes)
     if run.settings.on_abort == "discard":
         _discard_round(run)
     try:
@@ -68,6 +70,8 @@ async def _stand_still(run: Run, failure: BaseException, notes: list[str]) -> No
         _note(notes, run, "waiting for running tools failed", error)
     try:
         _close_round(run)
+        for part in run.parts.values():
+            _name_running(part)
         if run.recorded.is_over:
             settle_late(run)
         else:
@@ -153,6 +157,17 @@ def _close_round(run: Run) -> None:
     run.round = None
 
 
+def _name_running(part: Run) -> None:
+    """An agent is still at work whose caller could not wait for it: nobody knows of the calls that it has begun."""
+    round_ = part.round
+    if round_ is None or part.is_over:
+        return
+    for slot in [slot for slot in list(round_.started) if slot not in round_.records]:
+        part.record(_not_known(round_, slot), if_new=True)
+    for inner in list(part.parts.values()):
+        _name_running(inner)
+
+
 def book_round(run: Run, round_: Round) -> list[ToolExecution[Any]]:
     """Make the round's messages, in request order, and tell listeners; gives its executions (spec 7.5)."""
     assert round_.message is not None
@@ -191,12 +206,17 @@ def _fill(run: Run, round_: Round, slot: int) -> ToolExecution[Any]:
         return record
     call = round_.calls[slot]
     if slot in round_.started:
-        text, outcome = f"This call of {call.name!r} did not finish in time; it may have happened.", Outcome.UNKNOWN
+        execution = _not_known(round_, slot)
     else:
-        text, outcome = f"This call of {call.name!r} was not run: {round_.why_not_run}.", Outcome.NOT_RUN
-    execution = ToolExecution(call, ToolResult.error(text), round_.key(slot), outcome)
-    run.record(execution)
-    return execution
+        text = f"This call of {call.name!r} was not run: {round_.why_not_run}."
+        execution = ToolExecution(call, ToolResult.error(text), round_.key(slot), Outcome.NOT_RUN)
+    return run.record(execution, if_new=True)[0]  # it may have ended in this very moment
+
+
+def _not_known(round_: Round, slot: int) -> ToolExecution[Any]:
+    call = round_.calls[slot]
+    text = f"This call of {call.name!r} did not finish in time; it may have happened."
+    return ToolExecution(call, ToolResult.error(text), round_.key(slot), Outcome.UNKNOWN)
 
 
 # ---------------------------------------------------------------- undoing
@@ -242,17 +262,14 @@ def _is_left_to_undo(run: Run, keys: Sequence[str] | None) -> bool:
 async def undo_some(run: Run, keys: Sequence[str]) -> None:
     """Undo these calls alone, whatever the policy is: nobody will ever see their results (spec 7.8.2, D-17)."""
     await _before_undoing(run, keys)
-    entries = run.ledger.take(keys)
     if run.settings.undo is not UndoPolicy.OFF:
         why = "its call is not part of the final reply"
-        _emit_all(run, await _undo(run, entries, why, UndoReason.TOOL_FAILED, []))
+        _emit_all(run, await _undo(run, run.ledger.take(keys), why, UndoReason.TOOL_FAILED, []))
     if run.halted is not None:
         raise run.halted
 
 
 async def _undo(run: Run, entries: Iterable[Entry], why: str, reason: UndoReason, notes: list[str]) -> list[ToolUndone]:
-    if run.settings.undo is UndoPolicy.OFF:
-        return []
     wanted = [entry for entry in entries if entry.run.settings.undo is not UndoPolicy.OFF]
     undone = [execution for entry in wanted for execution in await undo_entry(run, entry)]
     if undone:

@@ -54,13 +54,17 @@ __all__ = [
 ]
 
 
-async def keep(run: Run, *drafts: Draft, state: str | None = None) -> None:
-    """Write these records; raises the journal's error, which halts the run."""
+async def keep(run: Run, *drafts: Draft, state: str | None = None, of_whole: bool = False) -> None:
+    """Write these records; raises the journal's error, which halts the run.
+
+    ``state``: where the run stands from now on; that of a run that is part of another is told by its records alone,
+    unless it is said ``of_whole``.
+    """
     for each in lineage(run):
         if each.halted is not None:
             raise each.halted
-    if run.parent is not None:
-        state = None  # the journal knows where the whole run stands, and that is not told by a part of it
+    if run.parent is not None and not of_whole:
+        state = None
         if not drafts:
             return
     try:
@@ -133,11 +137,12 @@ async def keep_end(run: Run, execution: ToolExecution[Any], ended: Ended, *, lat
         drafts = [draft(_KINDS.get(execution.outcome, FAILED), execution.key, _end(execution, ended))]
         if ended.is_dead_letter:
             drafts.append(draft(DEAD_LETTER, execution.key, UndoEnd(execution.call.name, spoken_of(ended))))
-        await keep(run, *drafts, state=_state_after(run, execution, ended) if late else None)
+        await keep(run, *drafts, state=_state_after(run, execution, ended) if late else None, of_whole=True)
 
 
 def _state_after(run: Run, execution: ToolExecution[Any], ended: Ended) -> str | None:
-    """Where a run stands of which something has happened after all: it may have to be undone."""
+    """Where the whole run stands of which something has happened after all: it may have to be undone."""
+    run = lineage(run)[-1]
     can_undo = ended.tool is not None and ended.tool.undo is not None
     if run.given_up and can_undo and execution.outcome is Outcome.DONE:
         return State.UNDOING
@@ -155,7 +160,7 @@ def spoken_of(ended: Ended) -> str | None:
 async def keep_late(run: Run, execution: ToolExecution[Any], ended: Ended) -> None:
     """A call that had been answered as unknown is done after all."""
     record = draft(DONE, execution.key, _end(execution, ended))
-    await keep(run, record, state=_state_after(run, execution, ended))
+    await keep(run, record, state=_state_after(run, execution, ended), of_whole=True)
 
 
 _NULL = b"null"  # of whatever type: no result at all is no value of the tool's

@@ -7,10 +7,12 @@ Rounds and errors in a row are a run's own.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from decimal import Decimal
 from typing import Any
 
-from ._books import Round, Run
+from ._books import POOLS, Run
+from ._round import Round
 from ._tool_limits import asked_cost, check_call, check_errors, check_tools, has_room
 from .budgets import money
 from .errors import (
@@ -26,25 +28,42 @@ from .policies import Limits
 from .tools._tool import Tool, ToolExecution
 
 __all__ = [
+    "REFUSED",
+    "UNDOING_EVERY",
+    "admit",
     "check_before_tools",
     "check_consecutive",
     "check_going_on",
     "check_one",
+    "is_undoing",
     "lineage",
     "may_start_early",
     "spend_calls",
     "spend_cost",
     "spend_reply",
     "tokens_used",
+    "was_refused",
 ]
 
 
 _NOTHING = Decimal()
 
+REFUSED = "a limit of the run was reached"
+"""Why no call of a round was run that was asked for beyond a limit."""
+
+UNDOING_EVERY = 0.02
+"""Seconds between two looks at an agent that is given up, once its caller need not wait for anything else."""
+
 
 def lineage(run: Run) -> Sequence[Run]:
     """The run, the one that it is part of, and so on up to the first."""
     return (run,) if run.parent is None else (run, *lineage(run.parent))
+
+
+def is_undoing(run: Run) -> bool:
+    """Whether an agent that was called is given up just now: each undo has its own deadline, so that ends."""
+    at_work = [part for part in list(run.parts.values()) if not part.is_over]
+    return any(part.given_up or is_undoing(part) for part in at_work)
 
 
 def spend_reply(run: Run, response: ChatResponse) -> None:
@@ -71,18 +90,32 @@ def _spend_inside(run: Run, tokens: int = 0, cost: Decimal = _NOTHING) -> None:
             run = run.parent
 
 
-def spend_calls(run: Run, count: int) -> None:
-    """A round of so many calls begins."""
+def spend_calls(run: Run, round_: Round) -> None:
+    """A round of calls begins."""
+    count = len(round_.order) - len(round_.held)
     if not count:
         return  # of answers alone
     run.rounds_made += 1
     run.spend(calls=count)
 
 
+_NO_LOCK = nullcontext()
+
+
+def admit(run: Run, round_: Round) -> None:
+    """A round may begin, and what it spends is spent; raises the error of the limit that forbids it.
+
+    Both in one, since agents side by side may be on threads of their own: they must not all take what is left for one.
+    """
+    with POOLS if run.parent is not None or run.parts else _NO_LOCK:
+        check_before_tools(run, round_)
+        spend_calls(run, round_)
+
+
 def check_before_tools(run: Run, round_: Round) -> None:
     """Limits are looked at before anything runs, so a refused round has no effects (spec 7.2)."""
     limits, asked = run.settings.limits, len(round_.order) - len(round_.held)
-    round_.why_not_run = "a limit of the run was reached"
+    round_.why_not_run = REFUSED
     if asked and limits.rounds is not None and run.rounds_made >= limits.rounds:
         raise RoundLimitError(f"the model asked for tools after {limits.rounds} rounds, which Limits(rounds=…) forbids")
     _check_pool(run, limits, asked)
@@ -153,6 +186,15 @@ def _has_room(run: Run, round_: Round) -> bool:
         and (limits.cost is None or run.cost is None or run.cost <= money(limits.cost))
         and (run.parent is None or _has_room(run.parent, round_))
     )
+
+
+def was_refused(given_up: str) -> bool:
+    """Whether a run that was given up for this reason, as records spell it, was refused its last round by a limit.
+
+    That cannot be found out again: what others had spent by then, which share a pool with it, is not recorded.
+    """
+    refusals = (RoundLimitError, CallLimitError, TokenLimitError, CostLimitError)
+    return given_up.startswith(tuple(error.__name__ for error in refusals))
 
 
 def check_consecutive(

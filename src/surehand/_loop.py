@@ -21,7 +21,7 @@ from ._giveup import attach, book_round, give_up, leave, save, undo_all, undo_so
 from ._guards import warn_reached
 from ._job import Interrupted
 from ._keeping import halt
-from ._limits import check_before_tools, check_consecutive, spend_calls
+from ._limits import admit, check_before_tools, check_consecutive, spend_calls
 from ._output import hold_answers, immediate_output, send_back, settle_answers, text_output
 from ._recalling import given_up_again, keep_answer, look_again, recall_calls, settle_begun
 from .errors import (
@@ -156,9 +156,9 @@ async def _rounds(run: Run) -> Answer:
             hold_answers(run, run.output, round_)
         if run.replays:
             await _may_begin_again(run, round_)
+            spend_calls(run, round_)
         else:
-            check_before_tools(run, round_)
-        spend_calls(run, len(round_.order) - len(round_.held))
+            admit(run, round_)
         try:
             await _run_calls(run, round_)
         except Suspended:

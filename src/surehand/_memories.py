@@ -22,6 +22,11 @@ class Memories:
         self._made: dict[Any, ChatMemory] = {}
         self._lock = threading.Lock()
 
+    @property
+    def are_there(self) -> bool:
+        """Whether any conversation has a memory."""
+        return self._shared is not None or self._make is not None
+
     def of(self, memory_id: Any) -> ChatMemory | None:
         """The memory of that conversation; nothing if the agent has none. Raises ``UserError`` for an unfit id."""
         if self._make is None:

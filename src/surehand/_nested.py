@@ -42,22 +42,21 @@ async def run_part(job: Job) -> Any:
     ``Suspended``: its run waits for somebody's word, and so does this one.
     """
     run = job.run
-    if run.log is not None:
-        await was_begun(job)
+    is_begun = run.log is not None and await was_begun(job)
     part, model = _opened(run, job.tool, job.key, job.arguments)
+    part.is_behind = is_begun  # the process that died may have told the memory what it did not live to write down
     if run.listening:
         run.emit(ToolStarted(run_id=run.run_id, path=run.path, key=job.key, call=job.call, attempt=1))
     job.entered = True
     try:
         answer: Answer = await RunPart(part, model)
     finally:
-        part.is_over = True
+        run.pending.extend(part.pending)
         if part.replays:
             rouse(part)
     if part.listening:
         part.emit(finished(part, answer))
     if answer.waits:
-        run.pending.extend(part.pending)
         raise Suspended(f"the agent behind {job.call.name!r} waits for somebody's word")
     return _given_by_tools(part) if answer.immediate and part.output is None else answer.output
 
@@ -107,7 +106,6 @@ async def tell_again(run: Run, call: ToolCall, key: str) -> None:
     except Exception as raised:
         if run.halted is not None:
             raise run.halted from unwrapped(raised)  # otherwise it had given up, and how its call ended is recorded
-    part.is_over = True
 
 
 def rouse(part: Run) -> None:

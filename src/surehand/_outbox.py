@@ -64,13 +64,17 @@ class Outbox:
     @contextmanager
     def closed(self) -> Generator[None]:
         """Inside the block, nobody waits for room: the consumer's own thread is busy."""
-        with self._room:
-            self._closing = True
-            self._room.notify_all()
+        self.close()
         try:
             yield
         finally:
             self._closing = False
+
+    def close(self) -> None:
+        """From here on nobody waits for room: the run is over, and whoever comes late must come to an end."""
+        with self._room:
+            self._closing = True
+            self._room.notify_all()
 
     def pending(self) -> Iterator[Event]:
         """Takes the events out, oldest first."""

@@ -33,6 +33,7 @@ from ._effects import (
 )
 from ._giveup import attach
 from ._interrupts import held_interrupts
+from ._limits import UNDOING_EVERY, is_undoing
 from ._loop import abandon, run_loop
 from ._outbox import Outbox
 from ._patience import insist
@@ -132,9 +133,12 @@ class Blocking(Performer):
             return
         deadline = time.monotonic() + effect.seconds
         while not schedule.is_idle:
+            left = deadline - time.monotonic()
             try:
-                signal = self._wake.get(timeout=max(0.0, deadline - time.monotonic()))
+                signal = self._wake.get(timeout=max(left, UNDOING_EVERY if is_undoing(self._run) else 0.0))
             except queue.Empty:
+                if is_undoing(self._run):
+                    continue
                 return
             if signal is not None and signal[0] is schedule:
                 schedule.settled(signal[1])
@@ -144,8 +148,10 @@ class Blocking(Performer):
             with held_interrupts(self._run):
                 return exhaust(drive(effect.core, self, quiet=True))
         self._is_quiet = True
-        # A worker that waits for the consumer would never settle.
-        with held_interrupts(self._run), self.outbox.closed():
+        # A worker that waits for the consumer would never settle; one that outlives the run would never end.
+        if self._run.parent is None:
+            self.outbox.close()
+        with held_interrupts(self._run), nullcontext() if self._run.parent is None else self.outbox.closed():
             try:
                 return exhaust(drive(effect.core, self, quiet=True))
             finally:
@@ -153,7 +159,10 @@ class Blocking(Performer):
 
     def _run_part(self, effect: RunPart) -> Generator[Event, None, Any]:
         io = Blocking(effect.run, effect.model, within=self)
-        return (yield from drive(run_loop(effect.run), io))
+        try:
+            return (yield from drive(run_loop(effect.run), io))
+        finally:
+            effect.run.is_over = True
 
     # ------------------------------------------------------------ bodies
 

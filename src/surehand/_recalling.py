@@ -18,6 +18,7 @@ from ._guards import recount
 from ._job import Ended
 from ._keeping import halt, keep_run_end, said_now
 from ._ledger import Entry
+from ._limits import REFUSED, was_refused
 from ._nested import rouse, tell_again
 from ._reading import read
 from ._recorded import slot_of
@@ -178,6 +179,8 @@ async def recall_calls(run: Run, round_: Round) -> None:
             await execute(run, round_, slot)
         return
     round_.stopped = True
+    if recorded.given_up is not None and was_refused(recorded.given_up.error) and not recorded.calls_of(round_.number):
+        round_.why_not_run = REFUSED
     if recorded.is_over:
         round_.started.update(begun)  # unknown for good: its process died, and nobody could tell
         return
@@ -259,7 +262,7 @@ async def _recall(run: Run, round_: Round, slot: int, end: CallEnd) -> None:
     key = round_.key(slot)
     round_.calls.setdefault(slot, end.call)
     if key in run.recorded.parts:
-        await tell_again(run, round_.calls[slot], key)
+        await tell_again(run, end.call, key)  # as hooks left it, not as the model asked for it
     execution = ToolExecution(end.call, _result(run, end), key, end.outcome, end.started_at, end.finished_at)
     recount(run, execution)
     enter(run, execution, _ended(run, end, execution))

@@ -215,6 +215,8 @@ class AsyncStream(_Handle[OutputT]):
         if self._supervisor is None:
             self._run.token.cancel()
             return
+        if self._io is not None and self._io.outbox is not None:
+            self._io.outbox.close()  # nobody takes events any more, and agents at work must not wait for that
         self._supervisor.cancel()
         cancelled = await self._supervisor.settle()
         if cancelled is not None:

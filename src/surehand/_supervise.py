@@ -16,6 +16,7 @@ from ._drive import Superseded, adrive
 from ._effects import Core
 from ._giveup import hand_on
 from ._job import Interrupted
+from ._limits import UNDOING_EVERY, is_undoing
 from ._loop import abandon
 
 __all__ = ["Supervisor"]
@@ -87,6 +88,9 @@ class Supervisor(Generic[T]):
             return
         if self._io.may_interrupt:
             self._task.cancel()
+            return
+        if is_undoing(self._run):
+            self._timer = self._loop.call_later(UNDOING_EVERY, self._take_over)
             return
         _stuck_tasks.add(self._task)
         self._task.add_done_callback(_stuck_tasks.discard)

@@ -59,8 +59,9 @@ async def _undone(run: Run, entry: Entry) -> UndoOutcome:
         await _written(run, keep_undo_end(run, step, entry.tool.name, outcome))
         return outcome
     if run.log is not None:  # also if a dead process had begun it: whoever has lost the run is stopped here
-        state = State.UNDOING if run.given_up else None
-        await _written(run, keep(run, draft(UNDO_INTENT, step, UndoEnd(entry.tool.name)), state=state))
+        state = State.UNDOING if lineage(run)[-1].given_up else None
+        intent = draft(UNDO_INTENT, step, UndoEnd(entry.tool.name))
+        await _written(run, keep(run, intent, state=state, of_whole=True))
     error: BaseException | None = None
     try:
         retries = lineage(run)[-1].settings.undo_retries  # as the whole run does, which knows whether it has a journal
@@ -89,7 +90,7 @@ def step_of(entry: Entry) -> str:
 
 async def undo_late(run: Run, entry: Entry) -> None:
     """A call finished after its run had been closed: undo it now if the run was given up (spec 12.3)."""
-    given_up = [each for each in lineage(run) if each.given_up]
+    given_up = [each for each in lineage(run) if each.given_up and each.settings.undo is not UndoPolicy.OFF]
     if given_up and run.settings.undo is not UndoPolicy.OFF:
         reason = given_up[0].undo_reason
         for execution in await undo_entry(run, entry):

@@ -284,7 +284,8 @@ class Agent(Generic[DepsT, OutputT]):
         ``tools=[agent]`` does this with the agent's own ``name`` and ``description``. Other options: those of ``@tool``
         that have nothing to do with a body.
         """
-        return agent_tool(self, name or self._name, description or self._description, options)
+        remembers = self._memories.are_there
+        return agent_tool(self, name or self._name, description or self._description, options, remembers=remembers)
 
     def _part(self, outer: Run, key: str, prompt: str) -> tuple[Run, ChatModel]:
         """The run that call ``key`` of another run is, not begun yet, and the model that it asks."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from surehand import Agent, MessageWindow, ToolCall, tool_provider
+from surehand import Agent, MessageWindow, ToolCall, UndoPolicy, tool_provider
 from surehand.testing import call, calls, say
 
-from .agents import booking, fail, pay
+from .agents import booking, fail, pay, refuse, slow, slow_once
 from .office import FileStore, book, look, replies
 
 
@@ -18,6 +18,10 @@ def ask(name: str = "travel") -> ToolCall:
 
 def _travel(*script: Any, tools: Any = (book, look, fail), **options: Any) -> Agent[Any, Any]:
     return Agent(replies(*script), tools=tools, name="travel", description="Books things.", **options)
+
+
+def _in_files(folder: Path) -> Any:
+    return lambda id: MessageWindow(50, id=id, store=FileStore(folder))
 
 
 def delegating(folder: Path, **options: Any) -> Agent[Any, Any]:
@@ -56,10 +60,29 @@ def unlucky(folder: Path) -> Agent[Any, Any]:
         tools=[book, _travel(booking("c"), say("Booked."))],
         name="office",
         description="Has things booked.",
-        memory=lambda id: MessageWindow(50, id=id, store=FileStore(folder)),
+        memory=_in_files(folder),
     )
     script = replies(calls(call("book", {"what": "a"}), ask("office")), calls(call("fail")))
     return Agent(script, tools=[book, inner, fail], parallel=True)
+
+
+def twice(folder: Path) -> Agent[Any, Any]:
+    """The agent that it asks twice, at the same time, remembers; then it fails, and all of that is undone."""
+    inner = _travel(booking("b"), say("One."), booking("c"), say("Two."), memory=_in_files(folder))
+    return Agent(replies(calls(ask(), ask()), calls(call("fail"))), tools=[inner, fail], parallel=True)
+
+
+def cautious(folder: Path) -> Agent[Any, Any]:
+    """What the agent did that it asked is undone because a tool fails; then it has that done again."""
+    inner = _travel(booking("b"), say("One."), booking("c"), say("Two."), memory=_in_files(folder))
+    script = replies(calls(ask()), calls(call("refuse")), calls(ask()), say("Done."))
+    return Agent(script, tools=[inner, refuse], undo=UndoPolicy.ON_TOOL_ERROR)
+
+
+def patient(folder: Path) -> Agent[Any, Any]:
+    """Calls of the agent that it asks time out, once or always."""
+    inner = _travel(calls(call("slow_once"), call("slow")), booking("b"), say("Done."), tools=(slow_once, slow, book))
+    return Agent(replies(calls(ask()), say("Done.")), tools=[inner])
 
 
 def paying(folder: Path) -> Agent[Any, Any]:
