@@ -90,6 +90,7 @@ def _request(run: Run, messages: Sequence[Message]) -> ChatRequest:
 
 async def _transformed(run: Run, transform: Callable[..., Any], request: ChatRequest) -> ChatRequest:
     """The request to be sent; it is forgotten then, so that edits do not pile up (spec 7.7.2)."""
+    run.untransformed = request
     answer = transform(request, run.memory_id)
     if is_awaitable(answer):
         answer = await Await(answer)

@@ -25,7 +25,7 @@ from .messages import Message
 from .policies import UndoPolicy
 from .tools._tool import Outcome, ToolExecution, ToolResult
 
-__all__ = ["attach", "book_round", "give_up", "hand_on", "leave", "run_of", "save", "undo_all", "undo_some"]
+__all__ = ["attach", "book_round", "give_up", "hand_on", "leave", "not_finished", "run_of", "save", "undo_all", "undo_some"]
 
 _RUN = "__surehand_run__"  # the attribute of an exception that leads to the run it ended
 
@@ -189,14 +189,19 @@ def _fill(run: Run, round_: Round, slot: int) -> ToolExecution[Any]:
     record = round_.records.get(slot)
     if record is not None:
         return record
+    execution = not_finished(round_, slot)
+    run.record(execution)
+    return execution
+
+
+def not_finished(round_: Round, slot: int) -> ToolExecution[Any]:
+    """What is said of a call that has no record: it is still running, or it never started."""
     call = round_.calls[slot]
     if slot in round_.started:
         text, outcome = f"This call of {call.name!r} did not finish in time; it may have happened.", Outcome.UNKNOWN
     else:
         text, outcome = f"This call of {call.name!r} was not run: {round_.why_not_run}.", Outcome.NOT_RUN
-    execution = ToolExecution(call, ToolResult.error(text), round_.key(slot), outcome)
-    run.record(execution)
-    return execution
+    return ToolExecution(call, ToolResult.error(text), round_.key(slot), outcome)
 
 
 # ---------------------------------------------------------------- undoing
