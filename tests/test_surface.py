@@ -54,7 +54,8 @@ LAYERS = (
     ("models", "memory", "durable", "mcp", "telemetry", "prices"),
     (
         *("service", "agent", "_options", "_memories", "_new_run", "_agent_tool", "_results", "_streams", "_partial"),
-        *("_callbacks", "_recovery", "assistant", "testing", "_running", "_invoked", "_stepwise", "_step_values"),
+        *("_callbacks", "_recovery", "assistant", "testing", "_running", "_invoked"),
+        *("_stepwise", "_step_values", "_steps_of_a_run", "_started"),
     ),
     ("", "cli", "studio", "demo", "__main__"),  # "" is surehand/__init__.py: only a shell may import from it
 )

@@ -25,7 +25,18 @@ from .messages import Message
 from .policies import UndoPolicy
 from .tools._tool import Outcome, ToolExecution, ToolResult
 
-__all__ = ["attach", "book_round", "give_up", "hand_on", "leave", "not_finished", "run_of", "save", "undo_all", "undo_some"]
+__all__ = [
+    "attach",
+    "book_round",
+    "give_up",
+    "hand_on",
+    "leave",
+    "not_finished",
+    "run_of",
+    "save",
+    "undo_all",
+    "undo_some",
+]
 
 _RUN = "__surehand_run__"  # the attribute of an exception that leads to the run it ended
 

@@ -10,6 +10,7 @@ from ._effects import Core
 from ._giveup import book_round
 from ._limits import check_before_tools, spend_calls
 from ._loop import guarded, run_calls
+from ._toolbox import equip
 from .messages import AssistantMessage, ToolCall
 from .tools._tool import ToolExecution
 
@@ -22,6 +23,8 @@ def one_call(run: Run, call: ToolCall) -> Core[ToolExecution[Any]]:
 
 
 async def _called(call: ToolCall, run: Run) -> ToolExecution[Any]:
+    if run.messages and (run.settings.providers or run.settings.search):
+        await equip(run, run.messages)
     round_ = run.round = Round(1)
     round_.receive(AssistantMessage(tool_calls=(call,)))
     check_before_tools(run, round_)

@@ -27,7 +27,7 @@ def run_here(run: Run, model: Model) -> RunResult[Any]:
 
 
 async def run_on_loop(run: Run, model: Model) -> RunResult[Any]:
-    """The result of the run, awaitable: when the caller is cancelled, everything is dealt with before that is raised."""
+    """The awaitable form: when the caller is cancelled, everything is dealt with before that is raised."""
     return await core_on_loop(run, model, run_loop(run), delivered)
 
 
