@@ -141,9 +141,7 @@ async def _rounds(run: Run) -> Answer:
             await Use(run.memory, "add", (run.system,))
         await save(run)
     while True:
-        if run.by_hand:
-            await Stop("request")
-        response = await ask(run)
+        response = await (_ask_by_hand(run) if run.by_hand else ask(run))
         round_ = run.round
         assert round_ is not None
         if not round_.order:
@@ -175,6 +173,11 @@ async def _rounds(run: Run) -> Answer:
         if await _settle_round(run, round_):
             return await _ended_by_calls(run, response, round_)
         run.intermediate.append(response)
+
+
+async def _ask_by_hand(run: Run) -> ChatResponse:
+    await Stop("request")
+    return await ask(run)
 
 
 # ---------------------------------------------------------------- odd replies
