@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from msgspec import Struct
 
+from ._reading import read
 from .messages import ChatParameters, ChatRequest, Message, ToolMessage, ToolSpec
 from .tools._tool import ReturnBehavior, ToolExecution, ToolResult
 
@@ -51,14 +52,24 @@ class RoundOutcome(Struct, frozen=True, eq=False):
 
     any_errored: bool = False
     behaviors: tuple[ReturnBehavior, ...] = ()
-    messages: tuple[ToolMessage, ...] = ()
     executions: tuple[ToolExecution[Any], ...] = ()
     undone: tuple[ToolExecution[Any], ...] = ()
     returns: bool = False
+    unread: tuple[Any, ...] = ()  # the messages, encoded when somebody looks at them
+
+    @property
+    def messages(self) -> tuple[ToolMessage, ...]:
+        """What the model will read, or would have."""
+        return cast("tuple[ToolMessage, ...]", read(self.unread))
 
 
 class Undoable(Struct, frozen=True, eq=False):
     """A finished call that can be undone, and what the model reads of it so far (spec 2.9.5)."""
 
     execution: ToolExecution[Any]
-    message: ToolMessage
+    unread: Any  # its message, encoded when somebody looks at it
+
+    @property
+    def message(self) -> ToolMessage:
+        """What the model reads of it so far."""
+        return cast("tuple[ToolMessage, ...]", read((self.unread,)))[0]

@@ -14,14 +14,14 @@ from ._by_hand import Place
 from ._call import execute
 from ._effects import CallModel, Core, Stop
 from ._giveup import not_finished
-from ._reading import read
+from ._reading import Unread, read
 from ._report import UndoReport
 from ._results import RunResult
 from ._started import Started, noted
 from ._step_values import CombinedResults, NextRequest, RoundOutcome, Undoable
 from .errors import RunCancelled, RunGivenUp, UserError
 from .events import UndoReason
-from .messages import ChatRequest, ChatResponse, Message, ToolCall, ToolMessage, ToolSpec
+from .messages import ChatRequest, ChatResponse, Message, ToolCall, ToolSpec
 from .policies import UndoPolicy
 from .tools._tool import ToolExecution
 
@@ -172,7 +172,7 @@ class ByHand:
         return RoundOutcome(
             any_errored=any(execution.result.is_error for execution in executions),
             behaviors=tuple([run.toolset.returns(execution.call.name) for execution in executions]),
-            messages=tuple([_message_of(run, execution) for execution in executions]),
+            unread=tuple([_message_of(run, execution) for execution in executions]),
             executions=executions,
             undone=undone,
             returns=self._over,
@@ -267,11 +267,9 @@ def _latest(run: Run, keys: list[str]) -> tuple[ToolExecution[Any], ...]:
     return tuple([found[key] for key in keys if key in found])
 
 
-def _message_of(run: Run, execution: ToolExecution[Any]) -> ToolMessage:
+def _message_of(run: Run, execution: ToolExecution[Any]) -> Any:
     place = run.places.get(execution.key)
-    if place is None:
-        return execution.result.to_message(execution.call)
-    return cast(ToolMessage, read([run.messages[place]])[0])
+    return Unread(execution, execution.call) if place is None else run.messages[place]
 
 
 def throwable(error: BaseException) -> BaseException:
