@@ -21,7 +21,7 @@ from ._toolbox import equip
 from .errors import UserError
 from .events import ArgumentRepaired, RequestIssued, ResponseReceived
 from .messages import AssistantMessage, ChatRequest, ChatResponse, Message, ToolCall
-from .tools._tool import Repair
+from .tools._tool import Repair, Tool
 
 __all__ = ["ask"]
 
@@ -114,6 +114,7 @@ def _start_early(run: Run, round_: Round, index: int, call: ToolCall) -> Core[No
         and (run.settings.early_start == "all" or (tool is not None and tool.repeat == "safe"))
         and (tool is None or not tool.exclusive)
         and may_start_early(run, round_, tool)
+        and _may_run_beside(run, round_, tool)
         and not run.token.is_cancelled
         and index not in round_.calls
     )
@@ -122,6 +123,16 @@ def _start_early(run: Run, round_: Round, index: int, call: ToolCall) -> Core[No
     round_.calls[index] = call
     round_.started.add(index)
     return execute(run, round_, index)
+
+
+def _may_run_beside(run: Run, round_: Round, tool: Tool | None) -> bool:
+    """Whether one more call may run beside those that do: no more of the run, and of the tool, than are allowed."""
+    if run.parallel is True and (tool is None or tool.max_parallel is None):
+        return True
+    running = [round_.calls[slot].name for slot in round_.started if slot not in round_.records]
+    if run.parallel is not True and len(running) >= run.parallel:
+        return False
+    return tool is None or tool.max_parallel is None or running.count(tool.name) < tool.max_parallel
 
 
 def _known_name(run: Run, name: str) -> str:
