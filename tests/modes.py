@@ -1,12 +1,13 @@
 """One test body in every mode: four ways to run, each with the tools of a round in sequence and side by side.
 
-Each of these also with a journal. A run of such a mode is told again once it has ended: that must say the same and do
-nothing (``play``).
+Besides, ``begin`` and ``abegin`` take the same run step by step. Each of these also with a journal. A run of such a
+mode is told again once it has ended: that must say the same and do nothing (``play``).
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import tempfile
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
@@ -20,6 +21,7 @@ import msgspec
 from surehand import (
     Agent,
     AssistantMessage,
+    AsyncStepwiseRun,
     ChatRequest,
     ChatResponse,
     Event,
@@ -29,6 +31,7 @@ from surehand import (
     ReasoningDelta,
     RunGivenUp,
     RunResult,
+    StepwiseRun,
     TextContent,
     TextDelta,
     ToolCall,
@@ -48,6 +51,8 @@ from surehand.tools._tool import UNSTORED
 T = TypeVar("T")
 
 WAYS = ("run", "stream", "arun", "astream")
+# ``BY_HAND=1`` in the environment takes every run and arun step by step: they must come out the same.
+_taken_by_hand = {"run": "begin", "arun": "abegin"} if os.environ.get("BY_HAND") else {}
 PIECES = (TextDelta, ReasoningDelta, ToolCallDelta, ToolCallComplete, ProviderEventReceived)
 
 
@@ -114,7 +119,7 @@ class Mode:
     @property
     def is_async(self) -> bool:
         """Whether the run goes on inside an event loop."""
-        return self.way in ("arun", "astream")
+        return self.way in ("arun", "astream", "abegin")
 
     @property
     def streams(self) -> bool:
@@ -132,11 +137,15 @@ class Mode:
         taken: list[Event] = []
         result, error = None, None
         try:
-            match self.way:
+            match _taken_by_hand.get(self.way, self.way):
                 case "run":
                     result = agent.run(prompt, **options)
                 case "stream":
                     result = _streamed(agent, prompt, options, taken)
+                case "begin":
+                    result = _by_hand(agent, prompt, options)
+                case "abegin":
+                    result = asyncio.run(_aby_hand(agent, prompt, options))
                 case "arun":
                     result = asyncio.run(agent.arun(prompt, **options))
                 case _:
@@ -178,6 +187,28 @@ class Mode:
         assert (again.result is None) == (ended.result is None) == isinstance(again.error, RunGivenUp)
         assert journal.records("run-1") == history
         assert memory is None or memory.messages() == remembered
+
+
+def _by_hand(agent: Agent[Any, Any], prompt: Any, options: dict[str, Any]) -> RunResult[Any]:
+    """The same run as the agent's, each step of it taken here."""
+    given, model = dict(options), agent._model
+    with StepwiseRun(agent._open(prompt, given.pop("deps", None), given, is_async=False, streams=False), model) as run:
+        while (request := run.request()) is not None:
+            run.receive(model.generate(request))
+            run.combine()
+            run.settle()
+        return run.result
+
+
+async def _aby_hand(agent: Agent[Any, Any], prompt: Any, options: dict[str, Any]) -> RunResult[Any]:
+    given, model = dict(options), agent._model
+    opened = agent._open(prompt, given.pop("deps", None), given, is_async=True, streams=False)
+    async with AsyncStepwiseRun(opened, model) as run:
+        while (request := await run.request()) is not None:
+            await run.receive(await model.agenerate(request))
+            await run.combine()
+            await run.settle()
+        return run.result
 
 
 def retold(ended: Ended, lost: Collection[str] = ()) -> dict[str, Any]:

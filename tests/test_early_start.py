@@ -287,3 +287,33 @@ def test_in_other_modes_the_same_script_gives_the_same_result(mode: Mode) -> Non
     started = Started(repeat="safe")
     ended = mode.play(ask(DO), say("Ok"), tools=[started.tool], early_start="all")
     assert (ended.answer.output, started.count, ended.results) == ("Ok", 1, [("do", "done", False)])
+
+
+@streaming
+@pytest.mark.parametrize(
+    ("bound", "parallel"), [({"max_parallel": 1}, True), ({}, 2)], ids=["of-the-tool", "of-the-run"]
+)
+def test_no_more_calls_start_early_than_may_run_at_once(mode: Mode, bound: Any, parallel: bool | int) -> None:
+    allowed, lock, running, most = bound.get("max_parallel", parallel), threading.Lock(), list[int](), list[int]()
+    enough = threading.Event()
+
+    @tool(repeat="safe", **bound)
+    def look(n: int) -> str:
+        with lock:
+            running.append(n)
+            most.append(len(running))
+            if len(most) >= allowed:
+                enough.set()
+        enough.wait(10)
+        with lock:
+            running.remove(n)
+        return "seen"
+
+    asked = [call("look", {"n": n}, id=f"c{n}") for n in range(4)]
+    model = Scenes(
+        [*[ToolCallReady(n, one) for n, one in enumerate(asked)], ResponseDone(ask(*asked))],
+        [ResponseDone(say("Done"))],
+    )
+    ended = mode.drive(scripted(model, tools=[look]), parallel=parallel)
+    assert [execution.result.text for execution in ended.executions] == ["seen"] * 4
+    assert max(most) == allowed

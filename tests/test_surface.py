@@ -35,7 +35,7 @@ LAYERS = (
     (
         *("_loop", "_asking", "_call", "_attempt", "_job", "_doubt", "_giveup", "_undoing", "_schedule"),
         *("_keeping", "_limits", "_tool_limits", "_guards", "_money", "_recalling", "_catching_up"),
-        *("_toolbox", "_correcting", "_nested", "_answer", "_output"),
+        *("_toolbox", "_correcting", "_nested", "_answer", "_output", "_one_call"),
     ),
     (
         "_colour",
@@ -48,12 +48,14 @@ LAYERS = (
         "_using",
         "_aperform",
         "_supervise",
+        "_by_hand",
         "models._base",
     ),
     ("models", "memory", "durable", "mcp", "telemetry", "prices"),
     (
         *("service", "agent", "_options", "_memories", "_new_run", "_agent_tool", "_results", "_streams", "_partial"),
-        *("_callbacks", "_recovery", "assistant", "testing"),
+        *("_callbacks", "_recovery", "assistant", "testing", "_running", "_invoked"),
+        *("_stepwise", "_step_values", "_steps_of_a_run", "_started"),
     ),
     ("", "cli", "studio", "demo", "__main__"),  # "" is surehand/__init__.py: only a shell may import from it
 )

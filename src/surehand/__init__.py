@@ -23,6 +23,20 @@ from ._results import (
     RunResult,
     report_of,
 )
+from ._started import (
+    AsyncStartedCall,
+    StartedCall,
+)
+from ._step_values import (
+    CombinedResults,
+    NextRequest,
+    RoundOutcome,
+    Undoable,
+)
+from ._stepwise import (
+    AsyncStepwiseRun,
+    StepwiseRun,
+)
 from ._streams import (
     AsyncStream,
     Stream,
@@ -163,16 +177,21 @@ from .policies import (
     UnknownNameHandler,
     abort,
     abort_on_unknown_name,
+    returns_immediately,
     suggest_names,
     tell_model,
     tell_safely,
     undo_on_any_error,
     undo_on_real_failure,
 )
+from .service import (
+    ToolService,
+)
 from .tools._declare import tool, undoes
 from .tools._executor import (
     programmatic_tool,
 )
+from .tools._found import find_tools
 from .tools._keyword_search import (
     KeywordSearch,
 )
@@ -213,6 +232,8 @@ __all__ = [
     "ArgumentRepaired",
     "AssistantMessage",
     "AsyncNotSupportedError",
+    "AsyncStartedCall",
+    "AsyncStepwiseRun",
     "AsyncStream",
     "AsyncToolExecutor",
     "AudioContent",
@@ -226,6 +247,7 @@ __all__ = [
     "ChatParameters",
     "ChatRequest",
     "ChatResponse",
+    "CombinedResults",
     "ConsecutiveErrorsError",
     "Content",
     "ContentFilterError",
@@ -259,6 +281,7 @@ __all__ = [
     "MessageWindow",
     "ModelError",
     "NetworkError",
+    "NextRequest",
     "Outcome",
     "OutputError",
     "OutputMode",
@@ -286,6 +309,7 @@ __all__ = [
     "ResponseReceived",
     "ReturnBehavior",
     "RoundLimitError",
+    "RoundOutcome",
     "RunCancelled",
     "RunCancelledEvent",
     "RunExists",
@@ -299,6 +323,8 @@ __all__ = [
     "SQLiteJournal",
     "SearchResult",
     "StaleClaim",
+    "StartedCall",
+    "StepwiseRun",
     "Stream",
     "StreamPiece",
     "SurehandError",
@@ -329,6 +355,7 @@ __all__ = [
     "ToolProvider",
     "ToolResult",
     "ToolSearch",
+    "ToolService",
     "ToolSpec",
     "ToolStarted",
     "ToolTimeout",
@@ -338,6 +365,7 @@ __all__ = [
     "UndoPolicy",
     "UndoReason",
     "UndoReport",
+    "Undoable",
     "UnexpectedRequestError",
     "Unknown",
     "UnknownCall",
@@ -350,12 +378,14 @@ __all__ = [
     "VideoContent",
     "abort",
     "abort_on_unknown_name",
+    "find_tools",
     "messages_from_json",
     "messages_to_json",
     "programmatic_tool",
     "replace_last_user",
     "report_of",
     "require_unique_names",
+    "returns_immediately",
     "set_pool_size",
     "suggest_names",
     "tell_model",

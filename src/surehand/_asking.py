@@ -90,6 +90,7 @@ def _request(run: Run, messages: Sequence[Message]) -> ChatRequest:
 
 async def _transformed(run: Run, transform: Callable[..., Any], request: ChatRequest) -> ChatRequest:
     """The request to be sent; it is forgotten then, so that edits do not pile up (spec 7.7.2)."""
+    run.untransformed = request
     answer = transform(request, run.memory_id)
     if is_awaitable(answer):
         answer = await Await(answer)
@@ -113,7 +114,7 @@ def _start_early(run: Run, round_: Round, index: int, call: ToolCall) -> Core[No
         and (run.settings.early_start == "all" or (tool is not None and tool.repeat == "safe"))
         and (tool is None or not tool.exclusive)
         and may_start_early(run, round_, tool)
-        and _has_room(run, round_, tool)
+        and _may_run_beside(run, round_, tool)
         and not run.token.is_cancelled
         and index not in round_.calls
     )
@@ -124,13 +125,14 @@ def _start_early(run: Run, round_: Round, index: int, call: ToolCall) -> Core[No
     return execute(run, round_, index)
 
 
-def _has_room(run: Run, round_: Round, tool: Tool | None) -> bool:
-    """Whether one more call may run now, beside those that were started early and have not ended."""
+def _may_run_beside(run: Run, round_: Round, tool: Tool | None) -> bool:
+    """Whether one more call may run beside those that do: no more of the run, and of the tool, than are allowed."""
+    if run.parallel is True and (tool is None or tool.max_parallel is None):
+        return True
     running = [round_.calls[slot].name for slot in round_.started if slot not in round_.records]
-    most = None if tool is None else tool.max_parallel
-    return (run.parallel is True or len(running) < run.parallel) and (
-        tool is None or most is None or running.count(tool.name) < most
-    )
+    if run.parallel is not True and len(running) >= run.parallel:
+        return False
+    return tool is None or tool.max_parallel is None or running.count(tool.name) < tool.max_parallel
 
 
 def _known_name(run: Run, name: str) -> str:

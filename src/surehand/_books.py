@@ -23,6 +23,7 @@ from .errors import RunCancelled, Suspended
 from .events import Event, UndoReason
 from .messages import (
     ChatParameters,
+    ChatRequest,
     ChatResponse,
     Message,
     SystemMessage,
@@ -119,6 +120,8 @@ class Run(Struct, eq=False, kw_only=True):
     pending: list[ToolExecution[Any]] = []  # calls that wait for somebody's word
     halted: BaseException | None = None  # why it must not go on here: it is not given up, and nothing is undone
     streams: bool = False  # whether somebody takes the events as they come
+    by_hand: bool = False  # whether somebody takes it step by step
+    untransformed: ChatRequest | None = None  # the latest request, if a transformer has changed it
     is_behind: bool = False  # whether its memory may lack what a process that died has said
     is_closed: bool = False  # whether it was given up and its journal says that it is over
     has_listeners: bool = False  # who hear of what happens, not of what is only replayed

@@ -7,7 +7,7 @@ They are msgspec Structs because a round makes several, and those cost a third o
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Generator
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
 
 from msgspec import Struct
 
@@ -35,6 +35,7 @@ __all__ = [
     "RunTools",
     "RunUndo",
     "Shielded",
+    "Stop",
     "StreamBody",
     "Thrown",
     "Use",
@@ -163,6 +164,15 @@ class Keep(Effect[None], eq=False):
 
     drafts: tuple[Draft, ...]
     state: str | None = None
+
+
+class Stop(Effect[None], eq=False):
+    """Wait for whoever takes the run step by step, and says when it goes on. Other runs never come here.
+
+    ``before``: ``"request"``, ``"calls"`` of a reply, or ``"settling"`` the round once they have run.
+    """
+
+    before: Literal["request", "calls", "settling"]
 
 
 class Drain(Effect[None], eq=False):

@@ -25,7 +25,18 @@ from .messages import Message
 from .policies import UndoPolicy
 from .tools._tool import Outcome, ToolExecution, ToolResult
 
-__all__ = ["attach", "book_round", "give_up", "hand_on", "leave", "run_of", "save", "undo_all", "undo_some"]
+__all__ = [
+    "attach",
+    "book_round",
+    "give_up",
+    "hand_on",
+    "leave",
+    "not_finished",
+    "run_of",
+    "save",
+    "undo_all",
+    "undo_some",
+]
 
 _RUN = "__surehand_run__"  # the attribute of an exception that leads to the run it ended
 
@@ -204,13 +215,17 @@ def _fill(run: Run, round_: Round, slot: int) -> ToolExecution[Any]:
     record = round_.records.get(slot)
     if record is not None:
         return record
-    call = round_.calls[slot]
+    # It may have ended in this very moment: then that stands.
+    return run.record(not_finished(round_, slot), if_new=True)[0]
+
+
+def not_finished(round_: Round, slot: int) -> ToolExecution[Any]:
+    """What is said of a call that has no record: it is still running, or it never started."""
     if slot in round_.started:
-        execution = _not_known(round_, slot)
-    else:
-        text = f"This call of {call.name!r} was not run: {round_.why_not_run}."
-        execution = ToolExecution(call, ToolResult.error(text), round_.key(slot), Outcome.NOT_RUN)
-    return run.record(execution, if_new=True)[0]  # it may have ended in this very moment
+        return _not_known(round_, slot)
+    call = round_.calls[slot]
+    text = f"This call of {call.name!r} was not run: {round_.why_not_run}."
+    return ToolExecution(call, ToolResult.error(text), round_.key(slot), Outcome.NOT_RUN)
 
 
 def _not_known(round_: Round, slot: int) -> ToolExecution[Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from msgspec.structs import replace
 
@@ -16,7 +16,7 @@ from ._answer import Answer
 from ._asking import ask
 from ._books import Round, Run
 from ._call import encode_rest, execute
-from ._effects import Offload, RunTools, Shielded, Use, told, unwrapped
+from ._effects import Core, Offload, RunTools, Shielded, Stop, Use, told, unwrapped
 from ._giveup import attach, book_round, give_up, leave, save, undo_all, undo_some
 from ._guards import warn_reached
 from ._job import Interrupted
@@ -33,26 +33,30 @@ from .errors import (
     Suspended,
     ToolArgumentsError,
 )
-from .events import (
-    LimitWarning,
-    RunStarted,
-)
+from .events import LimitWarning, RunStarted
 from .messages import ChatResponse, FinishReason, ToolChoice
 from .policies import UndoPolicy, returns_immediately
 from .tools._tool import ToolExecution
 
-__all__ = ["abandon", "run_loop"]
+__all__ = ["abandon", "guarded", "run_calls", "run_loop"]
+
+T = TypeVar("T")
 
 _LENGTH = FinishReason.LENGTH  # looked up once: in Python 3.11 that costs more than a call
 
 
-async def run_loop(run: Run) -> Answer:
-    """The whole run. On any way out but an answer, what was done is dealt with before the failure surfaces."""
+def run_loop(run: Run) -> Core[Answer]:
+    """The whole run."""
+    return guarded(run, _rounds)
+
+
+async def guarded(run: Run, body: Callable[[Run], Core[T]]) -> T:
+    """What the body gives. On any other way out, what was done is dealt with before the failure surfaces."""
     try:
         if run.opening is not None:
             await _open(run, run.opening)
         try:
-            return await _rounds(run)
+            return await body(run)
         except BaseException as raised:
             await _end_without_answer(run, raised)
     except BaseException:
@@ -137,7 +141,7 @@ async def _rounds(run: Run) -> Answer:
             await Use(run.memory, "add", (run.system,))
         await save(run)
     while True:
-        response = await ask(run)
+        response = await (_ask_by_hand(run) if run.by_hand else ask(run))
         round_ = run.round
         assert round_ is not None
         if not round_.order:
@@ -160,7 +164,7 @@ async def _rounds(run: Run) -> Answer:
         else:
             admit(run, round_)
         try:
-            await _run_calls(run, round_)
+            await run_calls(run, round_)
         except Suspended:
             run.check_cancelled()
             if not run.pending:
@@ -169,6 +173,11 @@ async def _rounds(run: Run) -> Answer:
         if await _settle_round(run, round_):
             return await _ended_by_calls(run, response, round_)
         run.intermediate.append(response)
+
+
+async def _ask_by_hand(run: Run) -> ChatResponse:
+    await Stop("request")
+    return await ask(run)
 
 
 # ---------------------------------------------------------------- odd replies
@@ -193,7 +202,7 @@ _CUT_OFF = "your reply was cut off by its token limit, so none of its calls ran.
 async def _answer_cut_off(run: Run, round_: Round) -> None:
     """No call of a reply that was cut off runs, whole or not: each is told so, and the model may try once more."""
     round_.stopped, round_.why_not_run = True, _CUT_OFF
-    await _run_calls(run, round_)  # waits for calls that were already running
+    await run_calls(run, round_)  # waits for calls that were already running
     book_round(run, round_)
     failure = round_.first_failure
     if failure is not None:
@@ -210,12 +219,15 @@ async def _answer_cut_off(run: Run, round_: Round) -> None:
 # ---------------------------------------------------------------- a round of tools (spec 7.3)
 
 
-async def _run_calls(run: Run, round_: Round) -> None:
+async def run_calls(run: Run, round_: Round) -> None:
     """Run the calls that have not started: in the driver's hands if they may overlap, else here, one by one."""
+    stops = run.by_hand and not run.replays  # what a process that died has left is not begun by hand
+    if stops:
+        await Stop("calls")
     if run.replays:
         await recall_calls(run, round_)
     pending = round_.pending
-    if run.parallel is not False and (len(pending) > 1 or round_.started):
+    if (run.parallel is not False and (len(pending) > 1 or round_.started)) or (stops and round_.started):
         await RunTools(round_, partial(execute, run, round_))
     else:
         for slot in pending:
@@ -228,6 +240,8 @@ async def _run_calls(run: Run, round_: Round) -> None:
         _check_standstill(run, round_)
     if round_.held and run.output is not None:
         await settle_answers(run, run.output, round_)
+    if stops:
+        await Stop("settling")
 
 
 def _check_standstill(run: Run, round_: Round) -> None:

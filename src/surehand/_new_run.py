@@ -18,11 +18,11 @@ from .events import Event, Listeners
 from .memory._base import ChatMemory
 from .messages import ChatParameters, Content, Message, SystemMessage, TextContent, UserMessage
 from .models import ChatModel
-from .service import ToolService
 from .tools._tool import Parameters
 
-if TYPE_CHECKING:  # it loads pydantic's machinery for schemas
-    from .tools._output_type import OutputPlan
+if TYPE_CHECKING:
+    from .service import ToolService
+    from .tools._output_type import OutputPlan  # loads pydantic's machinery for schemas
 
 __all__ = [
     "Conversation",

@@ -30,6 +30,7 @@ __all__ = [
     "RUN_DEFAULTS",
     "AgentChoices",
     "AgentOptions",
+    "CallOptions",
     "ResumeOptions",
     "RunChoices",
     "RunOptions",
@@ -92,6 +93,17 @@ class ResumeOptions(TypedDict, total=False):
     """What ``resume`` and ``recover`` take by name: the rest is in the journal."""
 
     parallel: bool | int | None
+    cancel: CancelToken | None
+    before_tool: Callable[..., Any] | None
+    after_tool: Callable[..., Any] | None
+    listeners: Iterable[Listener]
+
+
+class CallOptions(TypedDict, total=False):
+    """What ``execute`` and ``aexecute`` take by name; ``ToolService.execute`` explains each."""
+
+    memory_id: Any
+    parameters: Parameters | Mapping[str, Any]
     cancel: CancelToken | None
     before_tool: Callable[..., Any] | None
     after_tool: Callable[..., Any] | None

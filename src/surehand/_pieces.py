@@ -83,8 +83,12 @@ class Performer:
         if isinstance(piece, ToolCallReady):
             core, round_ = effect.start(piece.index, piece.call), self._run.round
             if core is not None and round_ is not None:
-                self._schedule_of(round_).started(piece.index)
-                self._start(piece.index, core)
+                self.begin(round_, piece.index, core)
+
+    def begin(self, round_: Round, slot: int, core: Core[None]) -> None:
+        """Run the core of a call of that round now, beside everything else."""
+        self._schedule_of(round_).started(slot)
+        self._start(slot, core)
 
     def _schedule_of(self, round_: Round) -> Schedule:
         if self._schedule is None or self._schedule.round is not round_:

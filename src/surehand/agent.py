@@ -13,17 +13,15 @@ from typing_extensions import TypeVar, Unpack
 from ._agent_tool import AgentToolOptions, agent_tool
 from ._aperform import Awaiting
 from ._books import Run
-from ._drive import drive, exhaust
-from ._loop import run_loop
 from ._memories import Memories
 from ._new_run import Conversation, Prompt, choices_of, new_part, new_run, plan_of, recorded_run, streamed
 from ._options import AgentChoices, AgentOptions, ResumeOptions, RunOptions, checked
-from ._perform import Blocking, abandoned
+from ._perform import Blocking
 from ._records import UNFINISHED
 from ._recovery import Recovered, arecovered, asked, off_loop, orphaned, recovered
-from ._results import RunResult, delivered
+from ._results import RunResult
+from ._running import run_here, run_on_loop
 from ._streams import AsyncStream, Stream
-from ._supervise import Supervisor
 from .durable._opening import Opening, started_of
 from .durable._unknowns import UnknownCall
 from .errors import UserError
@@ -134,15 +132,7 @@ class Agent(Generic[DepsT, OutputT]):
 
         If the run is given up, raises what ended it, with a note; ``report_of(error)`` gives the ``UndoReport``.
         """
-        return self._run_here(self._open(prompt, deps, options, is_async=False, streams=False))
-
-    def _run_here(self, run: Run) -> RunResult[OutputT]:
-        io = Blocking(run, self._model)
-        try:
-            return delivered(run, exhaust(drive(run_loop(run), io)))
-        except BaseException as failure:
-            abandoned(run, io, failure)
-            raise
+        return run_here(self._open(prompt, deps, options, is_async=False, streams=False), self._model)
 
     async def arun(
         self, prompt: Prompt, *, deps: DepsT | None = None, **options: Unpack[RunOptions]
@@ -151,10 +141,7 @@ class Agent(Generic[DepsT, OutputT]):
 
         When the caller is cancelled, running tools finish and everything is dealt with before that is raised.
         """
-        return await self._run_on_loop(self._open(prompt, deps, options, is_async=True, streams=False))
-
-    async def _run_on_loop(self, run: Run) -> RunResult[OutputT]:
-        return delivered(run, await Supervisor(run, run_loop(run), Awaiting(run, self._model)).result())
+        return await run_on_loop(self._open(prompt, deps, options, is_async=True, streams=False), self._model)
 
     def stream(self, prompt: Prompt, *, deps: DepsT | None = None, **options: Unpack[RunOptions]) -> Stream[OutputT]:
         """The run as a blocking iterator of events, inside a ``with`` block; takes what ``run`` takes."""
@@ -191,7 +178,7 @@ class Agent(Generic[DepsT, OutputT]):
         takes it away from there; ``UnknownRun``; ``ReplayMismatch`` if it would do something else now than it did.
         """
         opening = partial(Opening, is_new=False, joins=False, take_over=take_over)
-        return self._run_here(self._reopen(run_id, deps, opening, options, is_async=False))
+        return run_here(self._reopen(run_id, deps, opening, options, is_async=False), self._model)
 
     async def aresume(
         self, run_id: str, *, deps: DepsT | None = None, take_over: bool = False, **options: Unpack[ResumeOptions]
@@ -204,7 +191,7 @@ class Agent(Generic[DepsT, OutputT]):
         self, run_id: str, deps: Any, opening: Callable[..., Opening], options: ResumeOptions
     ) -> RunResult[OutputT]:
         run = await off_loop(lambda: self._reopen(run_id, deps, opening, options, is_async=True))
-        return await self._run_on_loop(run)
+        return await run_on_loop(run, self._model)
 
     def recover(self, *, deps: DepsT | None = None, **options: Unpack[ResumeOptions]) -> list[Recovered]:
         """Go on with every unfinished run of the journal whose process is gone; what became of each, oldest first.
@@ -215,7 +202,7 @@ class Agent(Generic[DepsT, OutputT]):
         checked(options, _OPTIONS_OF_RECOVERY, "recover()")
 
         def resume(run_id: str) -> RunResult[OutputT]:
-            return self._run_here(self._reopen(run_id, deps, _RECOVERING, options, is_async=False))
+            return run_here(self._reopen(run_id, deps, _RECOVERING, options, is_async=False), self._model)
 
         outcomes = [recovered(run_id, resume) for run_id in orphaned(self._service.require_journal())]
         return [outcome for outcome in outcomes if outcome is not None]

@@ -238,14 +238,18 @@ class ToolExecutor(Protocol):
     unless it declares ``offload = False``, which makes it fail there (spec 6.2.2).
     """
 
-    def execute(self, call: ToolCall, context: ToolContext[Any], /) -> ToolResult | str: ...
+    def execute(self, call: ToolCall, context: ToolContext[Any], /) -> ToolResult | str:
+        """Run the call. A ``ToolArgumentsError`` is its word that nothing was done; other errors are as of any tool."""
+        ...
 
 
 @runtime_checkable
 class AsyncToolExecutor(Protocol):
     """The awaitable form of ``ToolExecutor``; an executor offers one of the two, or both."""
 
-    def execute_async(self, call: ToolCall, context: ToolContext[Any], /) -> Awaitable[ToolResult | str]: ...
+    def execute_async(self, call: ToolCall, context: ToolContext[Any], /) -> Awaitable[ToolResult | str]:
+        """The same, awaitable."""
+        ...
 
 
 class Values(Protocol):
