@@ -191,7 +191,8 @@ class Mode:
 
 def _by_hand(agent: Agent[Any, Any], prompt: Any, options: dict[str, Any]) -> RunResult[Any]:
     """The same run as the agent's, each step of it taken here."""
-    given, model = dict(options), agent._model
+    given: Any = dict(options)
+    model = agent._model
     with StepwiseRun(agent._open(prompt, given.pop("deps", None), given, is_async=False, streams=False), model) as run:
         while (request := run.request()) is not None:
             run.receive(model.generate(request))
@@ -201,7 +202,8 @@ def _by_hand(agent: Agent[Any, Any], prompt: Any, options: dict[str, Any]) -> Ru
 
 
 async def _aby_hand(agent: Agent[Any, Any], prompt: Any, options: dict[str, Any]) -> RunResult[Any]:
-    given, model = dict(options), agent._model
+    given: Any = dict(options)
+    model = agent._model
     opened = agent._open(prompt, given.pop("deps", None), given, is_async=True, streams=False)
     async with AsyncStepwiseRun(opened, model) as run:
         while (request := await run.request()) is not None:

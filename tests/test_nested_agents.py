@@ -51,7 +51,8 @@ def test_as_tool_may_name_an_agent_otherwise_and_leaves_the_agent_as_it_is() -> 
 def test_the_model_sees_one_parameter_the_prompt() -> None:
     model = ScriptedModel([say("Hello")])
     Agent(model, tools=[travel()]).run("Go")
-    (spec,) = model.requests[0].parameters.tools
+    (spec,) = model.requests[0].tools
+    assert spec.parameters is not None
     assert (spec.name, spec.description) == ("travel", "Books trips.")
     assert spec.parameters["required"] == ["prompt"]
     described = "What the agent shall do or answer, with everything that it needs to know."

@@ -25,6 +25,7 @@ from surehand import (
     TextContent,
     ToolMessage,
     ToolService,
+    ToolUndone,
     UndoPolicy,
     UndoReason,
     UserError,
@@ -261,7 +262,8 @@ def test_calls_that_were_started_run_beside_each_other() -> None:
     model = ScriptedModel([calls(call("meet"), call("meet")), say("Done")])
     with ToolService([meet]).begin("Go") as run:
         run.receive(model.generate(run.request()))  # type: ignore[arg-type]
-        run.start(0), run.start(1)
+        run.start(0)
+        run.start(1)
         assert [result.text for result in run.combine().results] == ["met", "met"]
         assert drained_after(run, model).output == "Done"
 
@@ -379,7 +381,9 @@ def left(request: pytest.FixtureRequest) -> Iterator[Any]:
         run, raised = service.begin("Go"), None
         try:
             with run:
-                run.request(), run.receive(BOOKED), run.settle()
+                run.request()
+                run.receive(BOOKED)
+                run.settle()
                 if error is not None:
                     raise error
         except BaseException as caught:
@@ -390,7 +394,9 @@ def left(request: pytest.FixtureRequest) -> Iterator[Any]:
         run, raised = service.abegin("Go"), None
         try:
             async with run:
-                await run.request(), await run.receive(BOOKED), await run.settle()
+                await run.request()
+                await run.receive(BOOKED)
+                await run.settle()
                 if error is not None:
                     raise error
         except BaseException as caught:
@@ -423,7 +429,9 @@ def test_leaving_the_block_by_any_error_undoes_what_was_done(error: BaseExceptio
     shop = Shop()
     try:
         with ToolService([shop]).begin("Go") as run:
-            run.request(), run.receive(BOOKED), run.settle()
+            run.request()
+            run.receive(BOOKED)
+            run.settle()
             raise error
     except BaseException as caught:
         assert caught is error
@@ -435,11 +443,13 @@ def test_leaving_the_block_by_any_error_undoes_what_was_done(error: BaseExceptio
 def test_a_run_can_be_undone_by_its_caller_once(reason: UndoReason) -> None:
     shop, recorder = Shop(), Recorder()
     with ToolService([shop], listeners=[recorder]).begin("Go") as run:
-        run.request(), run.receive(BOOKED), run.settle()
+        run.request()
+        run.receive(BOOKED)
+        run.settle()
         report = run.undo(reason)
         assert [execution.call.name for execution in report.undone] == ["book"]
         assert run.undo() == report
-    assert [event.reason for event in recorder.events if type(event).__name__ == "ToolUndone"] == [reason]
+    assert [event.reason for event in recorder.events if isinstance(event, ToolUndone)] == [reason]
     assert shop.log == ["book A", "cancel booked A"]
 
 
@@ -448,7 +458,9 @@ def test_undoing_awaited() -> None:
 
     async def main() -> Any:
         async with ToolService([shop]).abegin("Go") as run:
-            await run.request(), await run.receive(BOOKED), await run.settle()
+            await run.request()
+            await run.receive(BOOKED)
+            await run.settle()
             return await run.undo()
 
     assert len(asyncio.run(main()).undone) == 1
@@ -472,7 +484,10 @@ def test_a_run_that_has_its_answer_is_not_undone() -> None:
 def test_a_step_that_fails_has_given_the_run_up() -> None:
     shop = Shop()
     with ToolService([shop], limits=Limits(rounds=1)).begin("Go") as run:
-        run.request(), run.receive(BOOKED), run.settle(), run.request()
+        run.request()
+        run.receive(BOOKED)
+        run.settle()
+        run.request()
         with pytest.raises(RoundLimitError):
             run.receive(BOOKED)
         assert shop.log == ["book A", "cancel booked A"]
@@ -481,7 +496,9 @@ def test_a_step_that_fails_has_given_the_run_up() -> None:
 def test_a_token_cancels_between_two_steps() -> None:
     shop, token = Shop(), CancelToken()
     with ToolService([shop]).begin("Go", cancel=token) as run:
-        run.request(), run.receive(BOOKED), run.settle()
+        run.request()
+        run.receive(BOOKED)
+        run.settle()
         token.cancel()
         with pytest.raises(RunCancelled):
             run.request()
@@ -551,7 +568,9 @@ def test_a_run_by_hand_is_gone_on_with_at_the_request_that_was_not_answered() ->
     journal, shop = MemoryJournal(), Shop()
     service = ToolService([shop], journal=journal)
     with pytest.raises(Suspended), service.begin("Go", run_id="r") as run:
-        run.request(), run.receive(BOOKED), run.settle()
+        run.request()
+        run.receive(BOOKED)
+        run.settle()
         raise Suspended("go on later")
     assert shop.log == ["book A"]
     with service.begin("Go", run_id="r") as again:
@@ -568,7 +587,8 @@ def test_a_run_by_hand_is_gone_on_with_at_the_request_that_was_not_answered() ->
 def test_a_handler_that_aborts_is_the_first_error_and_is_raised_when_the_round_is_settled() -> None:
     service = ToolService([Shop()], on_error=ErrorPolicy(tool_error=abort))
     with service.begin("Go") as run:
-        run.request(), run.receive(calls(pay("politely"), book("A")))
+        run.request()
+        run.receive(calls(pay("politely"), book("A")))
         combined = run.combine()
         assert [e.outcome for e in combined.executions] == [Outcome.FAILED, Outcome.NOT_RUN]
         with pytest.raises(Exception, match="card refused") as caught:

@@ -30,6 +30,7 @@ from surehand import (
     TextContent,
     ToolCall,
     ToolError,
+    ToolExecuted,
     ToolMessage,
     ToolResult,
     ToolService,
@@ -48,6 +49,7 @@ from surehand import (
     undoes,
     use_executor,
 )
+from surehand._options import ServiceOptions
 from surehand.testing import Recorder, ScriptedModel, call, calls, say
 
 from .shop import Shop, book, pay
@@ -199,8 +201,11 @@ def what_a_round_did_is_in_the_ledger_in_the_order_of_completion_over_all_rounds
     service = ToolService([Shop()])
     with service.begin("Go") as run:
         assert run.undoable == ()
-        run.request(), run.receive(calls(book("A", "x"), call("email", id="e"))), run.settle()
-        run.request(), run.receive(calls(book("B", "y"), book("C", "z")))
+        run.request()
+        run.receive(calls(book("A", "x"), call("email", id="e")))
+        run.settle()
+        run.request()
+        run.receive(calls(book("B", "y"), book("C", "z")))
         assert run.start(1).result().outcome is Outcome.DONE
         run.combine()
         assert [each.execution.call.id for each in run.undoable] == ["y", "z", "x"]
@@ -209,7 +214,8 @@ def what_a_round_did_is_in_the_ledger_in_the_order_of_completion_over_all_rounds
 @member(11, 61)
 def combining_covers_every_call_also_equal_ones_and_never_raises() -> None:
     with ToolService([Shop()]).begin("Go", parallel=True) as run:
-        run.request(), run.receive(calls(book("A"), pay("badly"), book("A")))
+        run.request()
+        run.receive(calls(book("A"), pay("badly"), book("A")))
         combined = run.combine()
         assert isinstance(combined, CombinedResults)
         assert [result.text for result in combined.results][::2] == ["booked A", "booked A"]
@@ -232,7 +238,8 @@ def _check_undone(shop: Shop, outcome: RoundOutcome, recorder: Recorder) -> None
 def a_failed_tool_undoes_what_was_done_and_the_model_reads_so() -> None:
     shop, recorder = Shop(), Recorder()
     with ToolService([shop], listeners=[recorder], **ON_ERROR).begin("Go") as run:
-        run.request(), run.receive(FAILS)
+        run.request()
+        run.receive(FAILS)
         _check_undone(shop, run.settle(), recorder)
         assert run.undoable == ()
 
@@ -255,7 +262,8 @@ def the_same_awaited_with_an_undo_that_is_awaited() -> None:
 
     async def main() -> RoundOutcome:
         async with ToolService([reserve, release, fails], **ON_ERROR).abegin("Go", parallel=False) as run:
-            await run.request(), await run.receive(calls(call("reserve"), call("fails")))
+            await run.request()
+            await run.receive(calls(call("reserve"), call("fails")))
             return await run.settle()
 
     outcome = asyncio.run(main())
@@ -269,7 +277,9 @@ def a_round_that_was_collected_is_undone_once() -> None:
     async def main() -> None:
         service = ToolService([shop], listeners=[recorder], **ON_ERROR)
         async with service.abegin("Go", parallel=False) as run:
-            await run.request(), await run.receive(FAILS), await run.combine()
+            await run.request()
+            await run.receive(FAILS)
+            await run.combine()
             assert [each.execution.call.id for each in run.undoable] == ["x"]
             _check_undone(shop, await run.settle(), recorder)
 
@@ -296,7 +306,8 @@ def undoing_after_a_cancellation_waits_for_running_tools_and_may_be_repeated() -
 
         memory = MessageWindow(10)
         async with ToolService([slow, take_back]).abegin("Go", memory=memory) as run:
-            await run.request(), await run.receive(calls(call("slow")))
+            await run.request()
+            await run.receive(calls(call("slow")))
             run.start(0)
             await begun.wait()
             undoing = asyncio.create_task(run.undo(surehand.UndoReason.RUN_CANCELLED))
@@ -314,7 +325,8 @@ def undoing_after_a_cancellation_waits_for_running_tools_and_may_be_repeated() -
 
 @member(16)
 def undoing_after_failed_tools_is_a_policy_and_a_mere_failure_undoes_nothing_by_default() -> None:
-    for options, undone in ((ON_ERROR, 1), ({}, 0), ({"undo": UndoPolicy.OFF}, 0)):
+    cases: list[tuple[dict[str, Any], int]] = [(ON_ERROR, 1), ({}, 0), ({"undo": UndoPolicy.OFF}, 0)]
+    for options, undone in cases:
         shop = Shop()
         ToolService([shop], **options).loop(ScriptedModel([FAILS, DONE]).generate, "Go")
         assert shop.log.count("cancel booked A") == undone
@@ -350,16 +362,21 @@ def the_callback_of_a_failed_round_is_called_once_however_many_calls_failed() ->
     told: list[Any] = []
     service = ToolService([Shop()], on_tool_error=told.append)
     with service.begin("Go") as run:
-        run.request(), run.receive(calls(pay("politely"), pay("politely"), book("A"))), run.settle()
+        run.request()
+        run.receive(calls(pay("politely"), pay("politely"), book("A")))
+        run.settle()
         assert len(told) == 1
-        run.request(), run.receive(BOOKED), run.settle()
+        run.request()
+        run.receive(BOOKED)
+        run.settle()
     assert [context.run_id for context in told] == [run.run_id]
 
 
 @member(62)
 def what_can_be_undone_has_its_execution_and_its_message() -> None:
     with ToolService([Shop()]).begin("Go") as run:
-        run.request(), run.receive(BOOKED)
+        run.request()
+        run.receive(BOOKED)
         outcome = run.settle()
         (undoable,) = run.undoable
         assert isinstance(undoable, Undoable)
@@ -540,7 +557,9 @@ def results_are_persisted_as_one_batch_awaited_where_that_can_be() -> None:
 
     async def main() -> None:
         async with ToolService([Shop()]).abegin("Go", memory=memory) as run:
-            await run.request(), await run.receive(calls(book("A"), book("B"))), await run.settle()
+            await run.request()
+            await run.receive(calls(book("A"), book("B")))
+            await run.settle()
             request = await run.request()
             assert request is not None
             assert list(request.messages) == memory.messages()
@@ -553,13 +572,17 @@ def results_are_persisted_as_one_batch_awaited_where_that_can_be() -> None:
 def results_are_persisted_as_one_batch_and_the_next_messages_are_the_memorys() -> None:
     memory = Batches()
     with ToolService([Shop()]).begin("Go", memory=memory) as run:
-        run.request(), run.receive(calls(book("A"), book("B"))), run.settle()
+        run.request()
+        run.receive(calls(book("A"), book("B")))
+        run.settle()
         assert memory.added[-1] == ["AssistantMessage", "ToolMessage", "ToolMessage"]
         request = run.request()
         assert request is not None
         assert list(request.messages) == memory.messages()
     with ToolService([Shop()]).begin("Go") as run:
-        run.request(), run.receive(BOOKED), run.settle()
+        run.request()
+        run.receive(BOOKED)
+        run.settle()
         request = run.request()
         assert request is not None
         assert request.messages == run.messages
@@ -572,7 +595,9 @@ def _shout(request: Any, memory_id: Any) -> Any:
 @member(42, 63)
 def the_next_request_is_transformed_afresh_and_keeps_what_it_was_built_from() -> None:
     with ToolService([Shop()], transform_request=_shout).begin("Go") as run:
-        run.request(), run.receive(BOOKED), run.settle()
+        run.request()
+        run.receive(BOOKED)
+        run.settle()
         request = run.request()
         assert request is not None
         assert [type(m).__name__ for m in request.messages[1:]] == ["AssistantMessage", "ToolMessage", "UserMessage"]
@@ -586,7 +611,8 @@ def the_next_request_is_transformed_afresh_and_keeps_what_it_was_built_from() ->
 def a_settled_round_has_its_messages_and_behaviours_in_order_and_its_events_fired() -> None:
     recorder = Recorder()
     with ToolService([Shop()], listeners=[recorder]).begin("Go") as run:
-        run.request(), run.receive(calls(book("A"), pay("politely"), call("nope", id="n")))
+        run.request()
+        run.receive(calls(book("A"), pay("politely"), call("nope", id="n")))
         run.combine()
         assert "ToolExecuted" not in recorder.names
         outcome = run.settle()
@@ -594,7 +620,7 @@ def a_settled_round_has_its_messages_and_behaviours_in_order_and_its_events_fire
         assert (outcome.any_errored, outcome.behaviors) == (True, (TO_MODEL, TO_MODEL, TO_MODEL))
         assert [message.tool_name for message in outcome.messages] == ["book", "pay", "nope"]
         assert outcome.executions == run.executions
-        executed = [event.execution for event in recorder.events if type(event).__name__ == "ToolExecuted"]
+        executed = [event.execution for event in recorder.events if isinstance(event, ToolExecuted)]
         assert tuple(executed) == outcome.executions
 
 
@@ -614,7 +640,9 @@ def dynamic_providers_are_asked_before_each_request_and_what_is_there_stays() ->
     with ToolService([more]).begin("Go") as run:
         run.request()
         assert [spec.name for spec in run.tools] == ["found_by_search"]
-        run.receive(calls(call("found_by_search"))), run.settle(), run.request()
+        run.receive(calls(call("found_by_search")))
+        run.settle()
+        run.request()
         assert [spec.name for spec in run.tools] == ["found_by_search", "other"]
     assert asked == ["Go", "Go"]
 
@@ -668,7 +696,8 @@ def a_started_tool_runs_beside_its_caller_with_hooks_and_is_not_run_again() -> N
 
     service = ToolService([slow], before_tool=lambda context: heard.append("before"))
     with service.begin("Go") as run:
-        run.request(), run.receive(calls(call("slow")))
+        run.request()
+        run.receive(calls(call("slow")))
         started = run.start(0)
         assert started.execution is None
         may_end.set()
@@ -761,7 +790,8 @@ def a_map_of_specifications_to_executors_is_taken_and_its_executor_gets_the_call
 def a_tool_of_a_specification_may_end_the_run() -> None:
     ends = programmatic_tool(ToolSpec("ends"), lambda call, context: "the end", returns=IMMEDIATE)
     with ToolService([ends]).begin("Go") as run:
-        run.request(), run.receive(calls(call("ends")))
+        run.request()
+        run.receive(calls(call("ends")))
         outcome = run.settle()
         assert (outcome.returns, outcome.behaviors, outcome.messages[0].text) == (True, (IMMEDIATE,), "the end")
         assert (run.request(), run.result.immediate, run.result.output) == (None, True, None)
@@ -772,7 +802,8 @@ def tools_that_were_found_are_shown_from_the_next_request_on() -> None:
     with ToolService([found_by_search], tool_search=KeywordSearch()).begin("Go") as run:
         run.request()
         assert [spec.name for spec in run.tools] == ["tool_search_tool"]
-        run.receive(calls(call("tool_search_tool", {"terms": ["fax"]}))), run.settle()
+        run.receive(calls(call("tool_search_tool", {"terms": ["fax"]})))
+        run.settle()
         request = run.request()
         assert request is not None
         assert [spec.name for spec in request.tools] == ["tool_search_tool", "found_by_search"]
@@ -864,7 +895,7 @@ def test_what_the_table_names_is_there_and_documented(number: int) -> None:
             assert _has(found, part), f"{name} is not there"
             found = getattr(found, part, None)
         if option and path == "ToolService":
-            assert option == "tools" or option in surehand._options.ServiceOptions.__annotations__
+            assert option == "tools" or option in ServiceOptions.__annotations__
         elif option:
             assert option in inspect.signature(found).parameters
         elif callable(found) or isinstance(found, property):
