@@ -20,6 +20,7 @@ from surehand import (
     ToolFinished,
     ToolProgress,
     ToolStarted,
+    ToolTimeout,
     ToolUndone,
     Unknown,
     tool,
@@ -359,6 +360,21 @@ def test_a_keyed_tool_that_is_asked_again_while_unknown_gets_the_same_key(mode: 
     ended = mode.play(ask(DO), ask(DO), ask(DO), say("Ok"), tools=[do])
     assert keys[:2] == ["run-1:1.0", "run-1:1.0"]
     assert [e.outcome for e in ended.executions] == [Outcome.UNKNOWN, Outcome.DONE, Outcome.DONE]
+
+
+def test_the_key_stays_the_same_although_the_second_call_is_unknown_as_well(mode: Mode) -> None:
+    keys: list[str] = []
+
+    @tool(repeat="with_key", probe=lambda context, arguments: Unknown())
+    def do(what: str, ctx: ToolContext[Any]) -> str:
+        keys.append(ctx.idempotency_key)
+        if len(keys) < 3:
+            raise ToolTimeout("the other side is silent")
+        return what
+
+    ended = mode.play(ask(DO), ask(DO), ask(DO), say("Ok"), tools=[do])
+    assert keys == ["run-1:1.0"] * 3
+    assert [e.outcome for e in ended.executions] == [Outcome.UNKNOWN, Outcome.UNKNOWN, Outcome.DONE]
 
 
 def test_an_undo_gets_the_key_that_the_body_was_given(mode: Mode, release: threading.Event) -> None:

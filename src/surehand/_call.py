@@ -85,7 +85,8 @@ def enter(run: Run, execution: ToolExecution[Any], ended: Ended) -> tuple[ToolEx
     if tool is None:
         return execution, late, None
     if execution.outcome is _UNKNOWN and tool.repeat != "safe":
-        run.unknown_calls[(tool.name, canonical(arguments))] = execution.key
+        # The key that the body was given: whoever is asked a third time must get the same one.
+        run.unknown_calls[(tool.name, canonical(arguments))] = ended.same_as or execution.key
     if tool.undo is None or not (execution.outcome is _DONE or ended.may_undo):
         return execution, late, None
     # The undo is given the key under which the service knows the effect.
