@@ -29,10 +29,12 @@ EXAMPLES = 60
 def property_of(mode: str, *, focus: str = "", shrinks: bool = True) -> Callable[[], None]:
     """A test of random scripts in that mode, the same ones every time."""
     phases = (Phase.explicit, Phase.generate, Phase.shrink) if shrinks else (Phase.generate,)
+    # Those of the first kind are one call each; agents that ask agents make a dozen.
+    examples = EXAMPLES // 2 if mode.endswith("+journal") or focus in ("nested", "output") else EXAMPLES
 
     @settings(
         # A planted fault has to be met, and the first meeting ends the search.
-        max_examples=(EXAMPLES // 2 if mode.endswith("+journal") else EXAMPLES) if shrinks else 10 * EXAMPLES,
+        max_examples=examples if shrinks else 10 * EXAMPLES,
         deadline=None,
         derandomize=True,
         database=None,

@@ -13,15 +13,17 @@ from surehand import (
     AssistantMessage,
     MessageWindow,
     Outcome,
+    ResponseDone,
     ReturnBehavior,
     SystemMessage,
+    ToolCallReady,
     ToolContext,
     ToolResult,
     UserError,
     UserMessage,
     tool,
 )
-from surehand.testing import ScriptedModel, call, say
+from surehand.testing import ScriptedModel, call, calls, say
 
 from .modes import Mode, answer_of, ask
 from .nested import requests, to, travel
@@ -269,3 +271,17 @@ def test_a_hook_may_send_the_prompt_on_in_other_words(mode: Mode) -> None:
     inner = travel(say("ok"))
     mode.play(ask(to()), say("Done"), tools=[inner], before_tool=lambda context: to(prompt="In other words"))
     assert inner._model.requests[0].messages == (UserMessage.of("In other words"),)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("way", ["stream", "astream"])
+def test_what_an_agent_that_tools_end_gives_is_of_the_calls_that_its_reply_has(way: str) -> None:
+    @tool(repeat="safe", returns=ReturnBehavior.IMMEDIATE)
+    def look(number: int) -> str:
+        """Look something up."""
+        return f"found {number}"
+
+    first, second = (call("look", {"number": number}, id=f"c{number}") for number in (1, 2))
+    streamed = [ToolCallReady(0, first), ResponseDone(calls(second))]
+    inner = travel(streamed, tools=[look], parallel=True, early_start="all")
+    ended = Mode(way, True).play(ask(to()), say("Done"), tools=[inner], parallel=True)
+    assert ended.results == [("travel", "found 2", False)]

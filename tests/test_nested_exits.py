@@ -26,6 +26,7 @@ from surehand import (
 )
 from surehand.testing import ScriptedModel, call, calls, say
 
+from .modes import Mode, ask
 from .nested import to, travel
 from .test_exits import (
     PATIENCE,
@@ -345,3 +346,31 @@ def test_a_failure_beside_an_agent_stops_it_at_its_next_step(way: str) -> None:
     assert [(e.key, e.outcome) for e in report.executions if e.outcome is not Outcome.NOT_RUN] == [
         ("1.0", Outcome.FAILED), ("1.0/1.0", Outcome.DONE), ("1.1", Outcome.UNKNOWN),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("way", ["run", "stream", "arun", "astream"])
+def test_agents_of_any_depth_stop_once_the_outermost_run_cannot_have_an_answer(way: str) -> None:
+    inside, has_failed, worked = threading.Event(), threading.Event(), list[int]()
+
+    @tool
+    def work(number: int) -> str:
+        """Work, until the run above has failed."""
+        worked.append(number)
+        inside.set()
+        assert has_failed.wait(10)
+        return "done"
+
+    @tool
+    def fail() -> None:
+        """Fail once the innermost agent is at work."""
+        assert inside.wait(10)
+        raise OSError("the line is dead")
+
+    inmost = travel(*[ask(call("work", {"number": number})) for number in range(9)], tools=[work], name="inmost")
+    middle = travel(ask(to("inmost")), say("ok"), tools=[inmost])
+    ended = Mode(way, True).play(
+        ask(to(), call("fail")), tools=[middle, fail],
+        after_tool=lambda execution, context: has_failed.set() if execution.call.name == "fail" else None,
+    )  # fmt: skip
+    assert isinstance(ended.error, OSError)
+    assert worked == [0]

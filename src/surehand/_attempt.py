@@ -15,7 +15,7 @@ from ._checks import is_awaitable
 from ._codec import canonical
 from ._doubt import begun, died_in, no_way_on, not_begun_again, probed, what_to_do
 from ._effects import Await, RunBody, StreamBody, Thrown, told, unwrapped
-from ._guards import admit
+from ._guards import admit_call
 from ._job import Ended, Interrupted, Job, gave_up, may_have_happened
 from ._keeping import keep_late
 from ._ledger import Entry
@@ -80,7 +80,7 @@ async def outcome_of(run: Run, call: ToolCall, key: str) -> Ended:
             return job.ended(Outcome.DENIED, denied)
     if run.unknown_calls and intent is None and _may_have_happened_before(job):
         return job.ended(Outcome.DENIED, may_have_happened(call, "An identical call"))
-    refused = admit(job, intent is None)
+    refused = admit_call(job, intent is None)
     if refused is not None:
         return job.ended(Outcome.DENIED, refused)
     try:

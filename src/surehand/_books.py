@@ -189,6 +189,8 @@ class Run(Struct, eq=False, kw_only=True):
             if not is_given_up and any(isinstance(failure, Suspended) for failure in failures):
                 raise Suspended(f"run {self.run_id!r}, which this one is part of, waits for somebody's word")
             raise RunCancelled(f"run {self.run_id!r}, which this one is part of, is given up")
+        if self.parent is not None:  # which is as far from looking as this one, while it waits for its part
+            self.parent.check_part()
 
     def record(self, execution: ToolExecution[Any], *, if_new: bool = False) -> tuple[ToolExecution[Any], bool]:
         """Enter an execution; gives it as entered, and whether it is late: its call was already given up on."""
@@ -297,7 +299,8 @@ class Run(Struct, eq=False, kw_only=True):
         path = key.rpartition("/")[0]
         if path == self.path:
             return self
-        parts = [part for outer, part in self.parts.items() if path == outer or path.startswith(f"{outer}/")]
+        # A copy: agents that are asked side by side become parts while others are looked for.
+        parts = [part for outer, part in list(self.parts.items()) if path == outer or path.startswith(f"{outer}/")]
         return parts[0].owner(key) if parts else None
 
     def __reduce__(self) -> Any:

@@ -81,7 +81,7 @@ async def _stand_still(run: Run, failure: BaseException, notes: list[str]) -> No
         _note(notes, run, "waiting for running tools failed", error)
     try:
         _close_round(run)
-        for part in run.parts.values():
+        for part in list(run.parts.values()):
             _name_running(part)
         if run.recorded.is_over:
             settle_late(run)

@@ -1,8 +1,8 @@
 """What is decided around one call besides its outcome: whether it comes too often, and whether its budget is used up.
 
-``admit`` decides before the body is entered and counts the call; ``counted`` enters how it ended and adds to its result
-what the model should know. Everything that the model reads is part of the call's result, and so of its record: a run
-that is told again takes it from there, and only counts (``recount``). No I/O.
+``admit_call`` decides before the body is entered and counts the call; ``counted`` enters how it ended and adds to its
+result what the model should know. Everything that the model reads is part of the call's result, and so of its record:
+a run that is told again takes it from there, and only counts (``recount``). No I/O.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from .messages import ChatResponse, TextContent, ToolCall
 from .tools._tool import Outcome, ReturnBehavior, Tool, ToolExecution, ToolResult
 from .tools._toolset import has_budget
 
-__all__ = ["admit", "counted", "pay", "recount", "warn_reached"]
+__all__ = ["admit_call", "counted", "pay", "recount", "warn_reached"]
 
 _RAN = (Outcome.DONE, Outcome.FAILED, Outcome.UNKNOWN)
 
 
-def admit(job: Job, is_new: bool) -> ToolResult | None:
+def admit_call(job: Job, is_new: bool) -> ToolResult | None:
     """Count the call, which is about to begin; gives what the model reads instead if it is refused.
 
     One that a dead process had begun (``is_new`` is false) is never refused. Raises the error of a hard limit.
@@ -54,7 +54,7 @@ def _repeats(job: Job, runs: bool) -> int:
     """How often the same call was made before, if that is too often; ``runs``: it counts even so."""
     run, name, tallies = job.run, job.tool.name, job.run.tallies
     free = run.settings.repeats_allowed + 1
-    if run.parallel is False:
+    if run.parallel is False and not run.by_hand:  # of whoever goes by hand, calls may be on threads all the same
         seen = tallies.seen.get(name)
         if seen is None:
             seen = tallies.seen[name] = Seen([])

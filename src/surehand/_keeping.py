@@ -228,7 +228,7 @@ async def keep_run_end(run: Run) -> None:
 
 def _is_left_to_undo(run: Run) -> bool:
     """Whether a call has ended in this very moment: whoever sees to it undoes it, or else whoever recovers the run."""
-    if any(not part.is_over or _is_left_to_undo(part) for part in run.parts.values()):
+    if any(not part.is_over or _is_left_to_undo(part) for part in list(run.parts.values())):
         return True
     undoable = {name for name, tool in run.toolset.tools.items() if tool.undo is not None}
     done = [execution for execution in run.executions if execution.outcome is Outcome.DONE and execution.undo is None]

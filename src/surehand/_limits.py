@@ -30,7 +30,7 @@ from .tools._tool import Tool, ToolExecution
 __all__ = [
     "REFUSED",
     "UNDOING_EVERY",
-    "admit",
+    "admit_round",
     "check_before_tools",
     "check_consecutive",
     "check_going_on",
@@ -102,7 +102,7 @@ def spend_calls(run: Run, round_: Round) -> None:
 _NO_LOCK = nullcontext()
 
 
-def admit(run: Run, round_: Round) -> None:
+def admit_round(run: Run, round_: Round) -> None:
     """A round may begin, and what it spends is spent; raises the error of the limit that forbids it.
 
     Both in one, since agents side by side may be on threads of their own: they must not all take what is left for one.

@@ -21,7 +21,7 @@ from ._giveup import attach, book_round, give_up, leave, save, undo_all, undo_so
 from ._guards import warn_reached
 from ._job import Interrupted
 from ._keeping import halt
-from ._limits import admit, check_before_tools, check_consecutive, spend_calls
+from ._limits import admit_round, check_before_tools, check_consecutive, spend_calls
 from ._output import hold_answers, immediate_output, send_back, settle_answers, text_output
 from ._recalling import given_up_again, keep_answer, look_again, recall_calls, settle_begun
 from .errors import (
@@ -162,7 +162,7 @@ async def _rounds(run: Run) -> Answer:
             await _may_begin_again(run, round_)
             spend_calls(run, round_)
         else:
-            admit(run, round_)
+            admit_round(run, round_)
         try:
             await run_calls(run, round_)
         except Suspended:

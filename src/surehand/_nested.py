@@ -63,8 +63,9 @@ async def run_part(job: Job) -> Any:
 
 def _given_by_tools(part: Run) -> Any:
     """What the calls of the round gave that ended the agent's run."""
-    last = max((round_of(execution.key) for execution in part.executions), default=0)
-    values = [execution.value for execution in part.executions if round_of(execution.key) == last]
+    booked = [execution for execution in part.executions if execution.key in part.places]  # no call that was dropped
+    last = max((round_of(execution.key) for execution in booked), default=0)
+    values = [execution.value for execution in booked if round_of(execution.key) == last]
     return values[0] if len(values) == 1 else values
 
 
@@ -111,5 +112,5 @@ async def tell_again(run: Run, call: ToolCall, key: str) -> None:
 def rouse(part: Run) -> None:
     """A part has been told again to its end, and the run goes on: what is undone of it from here on is undone now."""
     part.replays, part.is_behind = False, True
-    for inner in part.parts.values():
+    for inner in list(part.parts.values()):
         rouse(inner)

@@ -8,7 +8,7 @@ from typing import Any
 from ._books import Round, Run
 from ._effects import Core
 from ._giveup import book_round
-from ._limits import admit
+from ._limits import admit_round
 from ._loop import guarded, run_calls
 from ._toolbox import equip
 from .messages import AssistantMessage, ToolCall
@@ -27,7 +27,7 @@ async def _called(call: ToolCall, run: Run) -> ToolExecution[Any]:
         await equip(run, run.messages)
     round_ = run.round = Round(1)
     round_.receive(AssistantMessage(tool_calls=(call,)))
-    admit(run, round_)
+    admit_round(run, round_)
     await run_calls(run, round_)
     executions = book_round(run, round_)
     failure = round_.first_failure

@@ -71,7 +71,7 @@ def wake(run: Run) -> None:
             run.emit(RunStarted(run_id=run.run_id, path=run.path, memory_id=run.memory_id))
         run.is_behind = True
         settle_late(run)
-        for part in run.parts.values():
+        for part in list(run.parts.values()):
             rouse(part)
 
 
@@ -98,7 +98,7 @@ async def look_again(run: Run) -> None:
 
 
 def _refresh(run: Run) -> None:
-    for path, part in run.parts.items():
+    for path, part in list(run.parts.items()):
         part.recorded = run.recorded.part(path)
         _refresh(part)
 
@@ -307,7 +307,7 @@ def _result(run: Run, end: CallEnd) -> ToolResult:
 
 def settle_late(run: Run) -> None:
     """What became known of calls in doubt after the run had gone on without knowing (spec 12.3)."""
-    for part in run.parts.values():
+    for part in list(run.parts.values()):
         settle_late(part)
     for key, late in run.recorded.late.items():
         _settle(run, key, late, _result(run, late))

@@ -122,7 +122,7 @@ def _form(arguments: dict[str, Any]) -> bytes | str:
 
 
 class Tallies(Struct, eq=False):
-    """The tallies of one run. Whoever changes them holds the lock: of the outermost run, if runs are nested."""
+    """The tallies of one run. Whoever changes ``seen`` holds its lock; for the rest, that of the outermost run."""
 
     lock: threading.RLock = field(default_factory=threading.RLock)  # a call that is counted spends inside it
     tools: dict[str, Tally] = {}

@@ -15,7 +15,7 @@ CRASHES = st.builds(Crash, st.integers(1, 24), st.booleans())
 @pytest.mark.parametrize("focus", ["", "nested", "output"])
 @pytest.mark.parametrize("mode", MODES)
 @settings(
-    max_examples=60,
+    max_examples=30,
     deadline=None,
     derandomize=True,
     database=None,

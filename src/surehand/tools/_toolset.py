@@ -36,15 +36,15 @@ class Toolset(Struct, frozen=True, kw_only=True, eq=False):
         tool = self.tools.get(name)
         return ReturnBehavior.TO_MODEL if tool is None else tool.returns
 
-    def with_more(self, more: Iterable[Tool], show: bool = True) -> Toolset:
-        """With these besides, which the model sees unless ``show`` is false; the same object if there are none.
+    def with_more(self, more: Iterable[Tool]) -> Toolset:
+        """With these besides; the same object if there are none.
 
         Nothing is ever removed or replaced: a name that is known stays what it is (spec 6.5.3).
         """
         fresh = {tool.name: tool for tool in more if tool.name not in self.tools}
         if not fresh:
             return self
-        return toolset_of({**self.tools, **fresh}, (*self.shown, *fresh) if show else self.shown)
+        return toolset_of({**self.tools, **fresh}, (*self.shown, *fresh))
 
     def showing(self, names: Iterable[str]) -> Toolset:
         """With these names shown besides, in that order; those that no tool has are left out."""
