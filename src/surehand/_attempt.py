@@ -194,7 +194,7 @@ async def _ask_agent(job: Job) -> Ended:
             raise
         if isinstance(error, Interrupted | Suspended) or run.halted is not None:
             return job.ended(Outcome.UNKNOWN, gave_up(job.call), error, failure=run.halted or error)
-        if not isinstance(error, Exception):
+        if isinstance(error, UserError) or not isinstance(error, Exception):  # misuse is no failure of the agent's
             return job.ended(Outcome.FAILED, gave_up(job.call), error, failure=error)
         return await _handled(job, Outcome.FAILED, run.settings.errors.execution or partial(what_stands, job), error)
     ended = _done(job, value)

@@ -24,6 +24,7 @@ from ._keeping import halt
 from ._limits import admit_round, check_before_tools, check_consecutive, spend_calls
 from ._output import hold_answers, immediate_output, send_back, settle_answers, text_output
 from ._recalling import given_up_again, keep_answer, look_again, recall_calls, settle_begun
+from ._records import State
 from .errors import (
     EmptyReplyError,
     ReplyCutOffError,
@@ -254,8 +255,11 @@ def _check_standstill(run: Run, round_: Round) -> None:
 
 
 async def _may_begin_again(run: Run, round_: Round) -> None:
-    """The same for a recorded round: what had been started early all the same is in the journal alone."""
-    if _went_on(run, round_):
+    """Whether calls of a recorded round that have not ended may begin now; raises the error of a limit of today.
+
+    What was begun and has not ended is settled before that gives the run up.
+    """
+    if _went_on(run, round_) or _has_ended(run, round_):
         return
     try:
         check_before_tools(run, round_)
@@ -267,7 +271,13 @@ async def _may_begin_again(run: Run, round_: Round) -> None:
 
 def _went_on(run: Run, round_: Round) -> bool:
     """Whether the run has gone on after that round: then no limit of today may end it there, with the rest undone."""
-    return run.replays and round_.number + 1 in run.recorded.replies
+    has_gone_on = round_.number + 1 in run.recorded.replies or run.recorded.state == State.SUCCEEDED
+    return run.replays and has_gone_on
+
+
+def _has_ended(run: Run, round_: Round) -> bool:
+    """Whether all calls of the round have ended: it had been admitted by the limits of then, and nothing begins."""
+    return all(round_.key(slot) in run.recorded.ends for slot in round_.order)
 
 
 async def _settle_round(run: Run, round_: Round) -> bool:

@@ -16,7 +16,7 @@ from ._job import Job
 from ._keeping import halt
 from ._limits import lineage
 from ._recorded import round_of
-from .errors import ReplayMismatch, Suspended
+from .errors import ReplayMismatch, RunGivenUp, Suspended
 from .events import ToolStarted
 from .messages import ToolCall
 from .tools._tool import Tool, ToolExecution, ToolResult
@@ -73,7 +73,13 @@ def what_stands(job: Job, error: BaseException, _: object) -> str:
     """What is read of an agent that gave up: why, by the error's type alone, and what it left behind."""
     standing = [_named(execution) for execution in job.run.parts[job.key].report().standing]
     left = f"This may still stand: {', '.join(standing)}." if standing else "Nothing that it did stands."
-    return f"The agent behind {job.call.name!r} gave up with {type(error).__name__}. {left}"
+    return f"The agent behind {job.call.name!r} gave up with {_kind(error)}. {left}"
+
+
+def _kind(error: BaseException) -> str:
+    """The error's type; of a run that is told again, the type of the error that had given it up."""
+    then = error.because.partition(":")[0] if isinstance(error, RunGivenUp) else ""
+    return then or type(error).__name__
 
 
 def _named(execution: ToolExecution[Any]) -> str:

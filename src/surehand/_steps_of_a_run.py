@@ -12,6 +12,7 @@ from typing import Any, TypeVar, cast
 from ._books import Round, Run
 from ._by_hand import Place
 from ._call import execute
+from ._checks import is_whole
 from ._effects import CallModel, Core, Stop
 from ._giveup import not_finished
 from ._reading import Unread, read
@@ -216,7 +217,7 @@ class ByHand:
         self._expect(_COMBINE)
         round_ = self._round
         order: list[int] = [] if round_ is None else round_.order
-        if round_ is None or not 0 <= index < len(order):
+        if round_ is None or not is_whole(index) or index >= len(order):
             raise UserError(f"start({index!r}): the reply asks for {len(order)} calls, which count from 0")
         return round_, order[index]
 
