@@ -28,6 +28,7 @@ class Outbox:
         self._workers: set[int] = set()
         self._wake = wake
         self._closing = False
+        self.has_left = False  # whether the consumer has: nothing is delivered from then on
 
     def put(self, event: Event) -> None:
         """Add an event; may wait for the consumer."""

@@ -76,7 +76,13 @@ class Blocking(Performer):
 
     def pending(self) -> Iterator[Event]:
         """The events that wait to be delivered."""
-        return iter(()) if self.outbox is None or self._is_quiet else self.outbox.pending()
+        outbox = self.outbox
+        return iter(()) if outbox is None or self._is_quiet or outbox.has_left else outbox.pending()
+
+    def leave(self) -> None:
+        """The consumer has left: no generator may yield any more, of this run or of those that it is part of."""
+        if self.outbox is not None:
+            self.outbox.has_left = True
 
     # ------------------------------------------------------------ model
 
@@ -190,9 +196,7 @@ class Blocking(Performer):
 
     def _stream_body(self, effect: StreamBody) -> Generator[Event, None, Any]:
         outbox = self.outbox
-        if (
-            outbox is None or self._is_quiet or not outbox.is_mine
-        ):  # nobody takes events, or not from the thread that we are on
+        if outbox is None or self._is_quiet or not outbox.is_mine:  # nobody takes events from this thread now
             return self._run_body(effect)
         future, cancel = _begun(effect)
         future.add_done_callback(lambda _: self._wake.put(None))
