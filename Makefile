@@ -33,7 +33,7 @@ test: $(VENV)/.dev model strace ## run every test
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
 crash: $(VENV)/.dev ## kill agents at every crash point and at 200 random moments each
-	CRASH_KILLS=200 $(BIN)/python -m pytest -n $(WORKERS) tests/test_crash_points.py
+	CRASH_KILLS=200 $(BIN)/python -m pytest -n $(WORKERS) tests/test_crash_points.py tests/durable/test_random_crashes.py
 
 check: $(VENV)/.dev ## format, lint and types, without changing a file
 	$(BIN)/ruff format --check .
