@@ -39,10 +39,6 @@ class BlockingIO(Protocol):
         """Takes out the events that wait to be delivered."""
         ...
 
-    def leave(self) -> None:
-        """The consumer has left: nothing is delivered from here on."""
-        ...
-
 
 class AsyncIO(Protocol):
     """Performs effects by awaiting."""
@@ -103,8 +99,6 @@ def drive(core: Core[T], io: BlockingIO, *, quiet: bool = False) -> Generator[Ev
             # A generator that is being closed must not yield again, whatever the core still wants done.
             left = isinstance(raised, GeneratorExit)
             silent = silent or left
-            if left:
-                io.leave()
             error = Thrown(raised, begun=begun) if left or not begun else raised
 
 

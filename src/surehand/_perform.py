@@ -79,11 +79,6 @@ class Blocking(Performer):
         outbox = self.outbox
         return iter(()) if outbox is None or self._is_quiet or outbox.has_left else outbox.pending()
 
-    def leave(self) -> None:
-        """The consumer has left: no generator may yield any more, of this run or of those that it is part of."""
-        if self.outbox is not None:
-            self.outbox.has_left = True
-
     # ------------------------------------------------------------ model
 
     def _call_model(self, effect: CallModel) -> Generator[Event, None, ChatResponse]:

@@ -120,6 +120,8 @@ class Stream(_Handle[OutputT]):
         if self._result is None:
             self._run.token.cancel()
         self._outbox.adopt()
+        # No generator may yield any more, of this run or of a part of it, whatever interrupts what is still to be done.
+        self._outbox.has_left = True
         self._events.close()
 
     def start(self) -> None:
