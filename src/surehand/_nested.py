@@ -11,7 +11,7 @@ from typing import Any
 from ._answer import Answer, finished
 from ._books import Run
 from ._doubt import was_begun
-from ._effects import RunPart, unwrapped
+from ._effects import RunPart, Thrown, unwrapped
 from ._job import Job
 from ._keeping import halt
 from ._limits import lineage
@@ -45,11 +45,16 @@ async def run_part(job: Job) -> Any:
     is_begun = run.log is not None and await was_begun(job)
     part, model = _opened(run, job.tool, job.key, job.arguments)
     part.is_behind = is_begun  # the process that died may have told the memory what it did not live to write down
-    if run.listening:
-        run.emit(ToolStarted(run_id=run.run_id, path=run.path, key=job.key, call=job.call, attempt=1))
-    job.entered = True
     try:
+        if run.listening:
+            run.emit(ToolStarted(run_id=run.run_id, path=run.path, key=job.key, call=job.call, attempt=1))
+        job.entered = True
         answer: Answer = await RunPart(part, model)
+    except BaseException as raised:
+        if part.recorded.is_empty and (not job.entered or (isinstance(raised, Thrown) and not raised.begun)):
+            del run.parts[job.key]  # it was broken off before anything began, here or in a process that died
+            job.entered = False
+        raise
     finally:
         run.pending.extend(part.pending)
         if part.replays:
